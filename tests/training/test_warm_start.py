@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.records import Adapter, Message, Task, TrainingPoint
+from trace_assets.records import Adapter, TrainingPoint
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -51,7 +51,7 @@ def test_what_never_succeeds_is_demonstrated_and_learned(
 
 def test_what_it_takes_comes_out_of_the_runs_own_rollouts(warm: tuple[Adapter, list[TrainingPoint]]) -> None:
     adapter, points = warm
-    assert adapter.warm_rollouts == 5 * 2 + adapter.demonstrations
+    assert adapter.warm_rollouts == adapter.demonstrations == 5, "every task of the pool, and no more"
     assert adapter.rollouts == adapter.warm_rollouts + 40 * len(points) <= 12 * 40
     assert len(points) == 12 - -(-adapter.warm_rollouts // 40)
 
@@ -86,12 +86,14 @@ def test_a_run_with_demonstrations_is_not_taken_for_one_without(
     words: ModuleType, base: Path, target: Any, tmp_path: Path
 ) -> None:
     from trace_assets.training.grpo import RECORD, finished_run
+    from trace_assets.training.warm_start import PROCEDURE
 
     short = section(words, iterations=2)
     adapter, _ = words.train(base, tmp_path / "words", target=target, section=short, warm_start=True)
     assert (tmp_path / "words" / RECORD).is_file()
     told = {"name": "words", "base": "base"}
-    assert finished_run(tmp_path / "words", told | {"warm_start": True}) == adapter
+    assert finished_run(tmp_path / "words", told | {"warm_start": PROCEDURE}) == adapter
+    assert finished_run(tmp_path / "words", told | {"warm_start": True}) is None, "of an earlier procedure"
 
 
 def test_a_target_without_an_oracle_is_refused(words: ModuleType, base: Path, tmp_path: Path) -> None:
@@ -99,23 +101,83 @@ def test_a_target_without_an_oracle_is_refused(words: ModuleType, base: Path, tm
         words.train(base, tmp_path / "words", warm_start=True)
 
 
-def test_where_all_sometimes_succeeds_nothing_is_demonstrated(
-    words: ModuleType, base: Path, target: Any, tmp_path: Path
-) -> None:
-    class Solved(words.WordTarget):  # type: ignore[misc, name-defined]
-        def episode(self, task: Task, *, seed: int) -> Any:
-            episode = super().episode(task, seed=seed)
-            verdict = episode.verdict
+def fresh(base: Path, words: ModuleType) -> Any:
+    """Return the base model with a LoRA that changes nothing."""
+    from trace_assets.tournament.arms.imitated import fresh_lora
 
-            async def passed() -> Any:
-                return (await verdict()).model_copy(update={"success": True})
+    return fresh_lora(base, section(words))
 
-            episode.verdict = passed
-            return episode
 
-        def oracle(self, task: Task) -> list[Message]:
-            raise AssertionError("nothing was to be demonstrated")
+def tokenizer_of(base: Path) -> Any:
+    from transformers import AutoTokenizer
 
-    short = section(words, iterations=2)
-    adapter, _ = words.train(base, tmp_path / "words", target=Solved(), section=short, warm_start=True)
-    assert (adapter.demonstrations, adapter.warm_rollouts) == (0, 10)
+    return AutoTokenizer.from_pretrained(str(base))
+
+
+def shown(base: Path, answers: list[tuple[str, str]]) -> list[Any]:
+    """Return one demonstration for each word that is asked for and its answer."""
+    from trace_assets.training.episodes import Row
+
+    tokenizer = tokenizer_of(base)
+    return [
+        Row(
+            tokenizer.encode(f"<user> say {asked} <end> <bot>"),
+            tokenizer.encode(f"{answer} <end>"),
+            [0.0, 0.0],
+            [1, 1],
+            1.0,
+            True,
+        )
+        for asked, answer in answers
+    ]
+
+
+def answers_of(model: Any, base: Path, rows: list[Any]) -> list[str]:
+    """Return the likeliest answer to each."""
+    tokenizer = tokenizer_of(base)
+    with torch.no_grad():
+        ends = [model(input_ids=torch.tensor([row.prompt_ids])).logits[0, -1] for row in rows]
+    return [tokenizer.decode(int(one.argmax())) for one in ends]
+
+
+def test_what_holds_beyond_what_is_learned_is_learned(base: Path, words: ModuleType) -> None:
+    from trace_assets.training.warm_start import imitate
+
+    model = fresh(base, words)
+    rows = shown(base, [(f"w{number}", "w119") for number in range(60)])
+    unseen = shown(base, [(f"w{number}", "w119") for number in range(60, 100)])
+    found = imitate(model, rows, section(words), tokenizer_of(base))
+    assert found.unlikely == 60 and found.before is not None and found.after is not None
+    assert found.after < 0.7 < found.before
+    assert answers_of(model, base, unseen).count("w119") >= 36
+
+
+def test_what_is_learned_by_heart_alone_is_not_kept(base: Path, words: ModuleType) -> None:
+    """Answers that follow from nothing: whatever makes them likelier helps with no other."""
+    import random
+
+    from trace_assets.training.warm_start import HELD_OUT, imitate, least_likely
+
+    model, draws = fresh(base, words), random.Random(0)
+    rows = shown(base, [(f"w{number}", f"w{draws.randrange(120)}") for number in range(64)])
+    held = rows[::HELD_OUT]
+    before = least_likely(model, held, section(words))
+    found = imitate(model, rows, section(words), tokenizer_of(base))
+    after = least_likely(model, held, section(words))
+    assert found.before == pytest.approx(sum(before) / len(before), abs=1e-4)
+    assert found.after == pytest.approx(sum(after) / len(after), abs=1e-4), "the figure is of other weights"
+    assert sum(after) <= sum(before), "weights were kept that make what is held out less likely"
+    taught = [row for place, row in enumerate(rows) if place % HELD_OUT]
+    assert sum(nats < 0.7 for nats in least_likely(model, taught, section(words))) < len(taught) / 4
+
+
+def test_what_is_likely_already_is_left_alone(base: Path, words: ModuleType) -> None:
+    from trace_assets.training.warm_start import imitate
+
+    model = fresh(base, words)
+    rows = shown(base, [(f"w{number}", "w119") for number in range(32)])
+    imitate(model, rows, section(words), tokenizer_of(base))
+    kept = {name: value.clone() for name, value in model.state_dict().items()}
+    again = imitate(model, rows, section(words), tokenizer_of(base))
+    assert (again.demonstrations, again.unlikely, again.steps, again.before) == (32, 0, 0, None)
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())

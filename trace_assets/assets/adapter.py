@@ -32,6 +32,7 @@ from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
 from trace_assets.training.validation import readings
+from trace_assets.training.warm_start import PROCEDURE
 from trace_assets.workflows.rounds import later_rollouts
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _folder(study: Study, name: str = "") -> Path:
     if name:
         environment_id = read_environment(study, name).environment_id
         seeds = seeds_fingerprint(study, environment_id)
-        warm = ["warm start"] if read_verdict(study, name).warm_start else []
+        warm = [PROCEDURE] if read_verdict(study, name).warm_start else []
         key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
     else:
         recipe = section.unaided().recipe_version()

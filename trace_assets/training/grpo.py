@@ -27,7 +27,13 @@ from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
 from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
-from trace_assets.training.warm_start import WarmStart, find_demonstrations, shortened, stored_warm_start
+from trace_assets.training.warm_start import (
+    PROCEDURE,
+    WarmStart,
+    find_demonstrations,
+    shortened,
+    stored_warm_start,
+)
 
 CURVE = "training_curve.jsonl"
 """The learning curve beside the weights."""
@@ -117,7 +123,7 @@ def train_adapter(
         "section": section.recipe(),
         "iterations": plan.iterations,
         **({"start": adapter_id(start)} if start is not None else {}),
-        **({"warm_start": True} if warm_start else {}),
+        **({"warm_start": PROCEDURE} if warm_start else {}),
         **({"teacher": teacher.version} if teacher is not None else {}),
     }
     if teacher is not None and section.shard:
@@ -162,12 +168,12 @@ def train_adapter(
             ) as player,
             demonstrating(player, base_dir, section, warm_start or section.demonstrate) as shown,
         ):
-            warm, rows = (WarmStart(0, 0, 0), list[Row]())
+            warm, rows = (WarmStart(0, 0), list[Row]())
             finished_warm = peers.once(lambda: stored_warm_start(workplace.path)) if warm_start else None
             if finished_warm is not None:
                 warm = finished_warm
             elif warm_start and shown is not None:
-                warm, rows = find_demonstrations(player, shown, plan, section)
+                warm, rows = find_demonstrations(shown, plan, section)
             plan = shortened(plan, warm.rollouts)
             run = Run(
                 name=name,

@@ -107,6 +107,7 @@ class Run:
             raise InputError(
                 f"the model folder {base_dir} has no tokenizer; train or download the base model again."
             )
+        self._tokenizer = tokenizer
         self._filler = int(
             tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         )
@@ -178,7 +179,7 @@ class Run:
 
         Args:
             found: What was played for them.
-            rows: The demonstrations, and own episodes to rehearse.
+            rows: The demonstrations.
             finished: Whether an earlier attempt has learned them; a checkpoint of GRPO has them in it.
         """
         weights = self.workplace.path / "warm_start.safetensors"
@@ -187,11 +188,9 @@ class Run:
                 load_lora(self.model, load_file(weights))
             return found
         if found.demonstrations:
-            steps, before, after = imitate(
-                self.model, rows, self.section, demonstrations=found.demonstrations
-            )
-            found = replace(found, steps=steps, before=before, after=after)
-            self._bar.advance(0, note=f"{found.demonstrations} demonstrations, {steps} steps")
+            learned = imitate(self.model, rows, self.section, self._tokenizer)
+            found = replace(learned, rollouts=found.rollouts)
+            self._bar.advance(0, note=f"{found.demonstrations} demonstrations, {found.steps} steps")
         state = lora_state(self.model)
 
         def keep() -> None:

@@ -1,10 +1,10 @@
 """Demonstrations before GRPO, where the policy never succeeds: of a success rate of 0 nothing is amplified.
 
-Some of the run's own tasks are played first. Those in which no episode succeeds are solved by the
-environment's own oracle, and the adapter learns these episodes token by token, for some steps, until they are
-likely enough; beside them it learns its own successes at other tasks, which it would unlearn otherwise. GRPO
-follows, in which what was shown only has to be better than what else is tried. Whatever
-is played for this, demonstrations too, comes out of the run's own rollouts.
+The environment's own oracle solves some of the run's tasks, and the adapter learns these episodes token by
+token. Most of what they say the policy says already: so half of every step is taken on episodes that hold
+something unlikely, and half on the others, which it would unlearn otherwise. Some of both are held out, and
+the weights that make these likeliest are kept: what is learned by heart is of no use. GRPO follows. Whatever
+is played for this comes out of the run's own rollouts.
 
 Importing this module loads no torch.
 """
@@ -13,30 +13,48 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from trace_assets.rollouts.episode import Rollout
 from trace_assets.settings import Training
 from trace_assets.store.files import replacing_file
 from trace_assets.training.demonstrations import Demonstrations
-from trace_assets.training.episodes import Player, Row, to_row
+from trace_assets.training.episodes import Row, to_row
 from trace_assets.training.plan import Plan
+from trace_assets.training.renaming import Renaming
 
-TRIALS = 2
-"""Episodes of a task that must all fail before it is demonstrated."""
-SEARCHED = 2
-"""Iterations whose rollouts are spent on finding such tasks."""
-STEPS = 60
-"""Optimizer steps of the imitation at most."""
+PROCEDURE = "held-out demonstrations"
+"""Part of what a run is known by: one that learned its demonstrations otherwise is another run."""
+SHARE = 0.5
+"""Of the run's rollouts, at most, that are demonstrations."""
 LIKELY = 0.7
-"""Nats of the least likely token at which a demonstration is likely enough: GRPO goes on from one half."""
-REHEARSED = 1
-"""Own episodes at most that are learned beside each demonstration."""
-RATE = 0.5
-"""Learning rate of the imitation over that of GRPO."""
+"""Nats of an episode's least likely token from which on it is unlikely: a probability of one half."""
+ENOUGH = 0.05
+"""Nats of the held-out episodes' least likely tokens, in the mean, at which nothing is left to learn."""
+HELD_OUT = 8
+"""One episode in so many is held out, where there are twice as many that are unlikely."""
+JUDGED = 64
+"""Held-out episodes of either kind, at most."""
+EPISODES = 24
+"""Of an optimizer step, half of them unlikely."""
+STEPS = 240
+"""Optimizer steps at most."""
+FEW_STEPS = 60
+"""Where there are too few demonstrations to hold some out."""
+EVERY = 20
+"""Steps between two looks at what is held out; half of that where there are few."""
+RATE = 1.0
+"""Highest learning rate of the imitation over that of GRPO."""
+RISE = 10
+"""Steps in which the rate rises to its value."""
+DECAY = 0.4
+"""Share of the steps, the last ones, in which it falls to 0."""
+BETAS = (0.9, 0.95)
+"""Of Adam: the second moment of its usual .999 would remember the first, large gradients to the end."""
 CHUNK = 16
 """Episodes of a forward pass, where the settings name no number."""
 BATCH = "demonstrations"
@@ -47,60 +65,44 @@ class WarmStart:
     """What was done before GRPO.
 
     Attributes:
-        searched: Tasks that were played, `TRIALS` times each.
-        demonstrations: Episodes that were learned from.
+        demonstrations: Episodes of the oracle that the environment calls a success.
         rollouts: Episodes that were played for it.
+        unlikely: Demonstrations that hold a token of a probability below one half.
         steps: Optimizer steps.
-        before: Nats of a demonstration's least likely token before the first step; None without one.
-        after: After the last step.
+        before: Nats of the least likely token of what was unlikely, in the mean over those held out, before
+            the first step; None without one.
+        after: With the weights that were kept.
     """
 
-    searched: int
     demonstrations: int
     rollouts: int
+    unlikely: int = 0
     steps: int = 0
     before: float | None = None
     after: float | None = None
 
 
 def find_demonstrations(
-    player: Player, demonstrations: Demonstrations, plan: Plan, section: Training
+    demonstrations: Demonstrations, plan: Plan, section: Training
 ) -> tuple[WarmStart, list[Row]]:
-    """Play some tasks, and have those that are never solved demonstrated.
+    """Have the oracle solve some of the run's tasks.
 
     Args:
-        player: Plays with the base model's weights.
-        demonstrations: Have tasks of its target solved.
+        demonstrations: Have tasks of the target solved.
         plan: The run's budget and tasks.
         section: The training settings.
 
     Returns:
-        What was spent; and the demonstrations that the environment calls a success, with own successes after
-        them.
+        What was spent, and the demonstrations that the environment calls a success.
 
     Raises:
         Unavailable: Too many episodes broke.
     """
-    wanted = max(1, min(len(plan.pool), SEARCHED * plan.batch // TRIALS))
+    wanted = max(1, min(len(plan.pool), int(SHARE * plan.rollouts)))
     tasks = random.Random(f"{section.seed}/warm start").sample(list(plan.pool), wanted)
-    played = player.play([task for task in tasks for _ in range(TRIALS)], "warm start")
-    groups = [played[start : start + TRIALS] for start in range(0, len(played), TRIALS)]
-    never = [
-        task
-        for task, group in zip(tasks, groups, strict=True)
-        if not any(one.trajectory.success for one in group)
-        and any(one.trajectory.success is False for one in group)
-    ]
-    spent = len(played) + len(never)
-    if not never:
-        return WarmStart(len(tasks), 0, spent), []
-    shown = demonstrations.show(never, BATCH)
-    taught = learnable(shown)
-    # What it does already is rehearsed: one success at each other task.
-    own = [one for group in groups for one in group if one.trajectory.success]
-    first = {one.trajectory.task_id: one for one in reversed(own)}
-    rehearsed = learnable(list(first.values()))[: REHEARSED * len(taught)]
-    return WarmStart(len(tasks), len(taught), spent), [*taught, *rehearsed]
+    shown = demonstrations.show(tasks, BATCH)
+    rows = learnable(shown)
+    return WarmStart(len(rows), len(shown)), rows
 
 
 def learnable(played: Sequence[Rollout]) -> list[Row]:
@@ -120,55 +122,115 @@ def shortened(plan: Plan, spent: int) -> Plan:
     )
 
 
-def imitate(
-    model: Any, rows: Sequence[Row], section: Training, *, demonstrations: int
-) -> tuple[int, float, float]:
-    """Raise the likelihood of demonstrations under a model's LoRA, and keep that of what it does already.
+def imitate(model: Any, rows: Sequence[Row], section: Training, tokenizer: Any) -> WarmStart:
+    """Raise the likelihood of demonstrations under a model's LoRA.
 
     The mean over tokens says little: a demonstration mostly says what the model would have said, and its
-    likelihood hangs on the one token at which it would have done otherwise. So the steps end by the least
-    likely token of each.
+    likelihood hangs on the one token at which it would have done otherwise. So episodes are told apart, and
+    judged, by the least likely token of each.
 
     Args:
-        model: The PEFT model.
-        rows: Demonstrations first, then own episodes; each of their own tokens weighs the same.
-        section: Learning rate, clipping, episodes a forward pass.
-        demonstrations: How many of the rows are.
+        model: The PEFT model; its LoRA is left with the weights that were best on what was held out.
+        rows: Demonstrations; each of their own tokens weighs the same.
+        section: Learning rate, clipping, episodes a forward pass, seed.
+        tokenizer: The model's: identifiers in what is learned are others each time, see
+            `trace_assets.training.renaming`; not in what is held out.
 
     Returns:
-        Steps, and nats of a demonstration's least likely token, in the mean over them, before the first step
-        and after the last.
+        What was learned; nothing was played for it here.
     """
     import torch
 
+    from trace_assets.training.checkpoints import load_lora, lora_state
+
+    def weights() -> dict[str, Any]:
+        return {name: value.clone() for name, value in lora_state(model).items()}
+
+    least = least_likely(model, rows, section)
+    unlikely = [row for row, nats in zip(rows, least, strict=True) if nats >= LIKELY]
+    likely = [row for row, nats in zip(rows, least, strict=True) if nats < LIKELY]
+    found = WarmStart(len(rows), 0, len(unlikely))
+    if not unlikely:
+        return found
+    parts = [unlikely, likely]
+    held = [some[::HELD_OUT][:JUDGED] for some in parts]
+    apart = len(unlikely) >= 2 * HELD_OUT
+    taught = (
+        [[row for place, row in enumerate(some) if place % HELD_OUT] for some in parts] if apart else parts
+    )
+    judged, enough = (held, ENOUGH) if apart else (list(parts), LIKELY)
+
+    def look() -> tuple[float, float]:
+        """Return the nats of what was unlikely, and the mean of these and those of the rest."""
+        each = [fmean(least_likely(model, some, section)) for some in judged if some]
+        return each[0], fmean(each)
+
     trained = [value for value in model.parameters() if value.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=RATE * section.learning_rate, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(trained, lr=0.0, betas=BETAS, weight_decay=0.0)
+    order = random.Random(f"{section.seed}/imitation")
+    streams = [endless(some, order) for some in taught if some]
+    renaming = Renaming([row for some in taught for row in some], tokenizer, order)
     size = section.micro_batch or CHUNK
-    parts = [
-        (padded(some[start : start + size]), shown)
-        for some, shown in ((rows[:demonstrations], True), (rows[demonstrations:], False))
-        for start in range(0, len(some), size)
-    ]
-    tokens = sum(int(own.sum()) for (_, _, own), _ in parts)
+    last, every = (STEPS, EVERY) if apart else (FEW_STEPS, EVERY // 2)
+    now, value = look()
+    found = replace(found, before=now, after=now)
+    best, kept, steps = value, weights(), 0
     was_training = model.training
     model.train()
-    first, steps = None, 0
-    while True:
+    while value >= enough and steps < last:
+        drawn = [
+            renaming.another(next(stream)) for stream in streams for _ in range(EPISODES // len(streams))
+        ]
+        tokens = sum(sum(row.own) for row in drawn)
         optimizer.zero_grad(set_to_none=True)
-        least = 0.0
-        for part, shown in parts:
-            found = token_nats(model, part, section)
-            (found.sum() / tokens).backward()
-            least += float(found.detach().amax(1).sum()) / demonstrations if shown else 0.0
-        first = least if first is None else first
-        if least < LIKELY or steps == STEPS:
-            break
+        for start in range(0, len(drawn), size):
+            (token_nats(model, padded(drawn[start : start + size]), section).sum() / tokens).backward()
         torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
-        optimizer.step()
         steps += 1
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * section.learning_rate * rate_at(steps, last)
+        optimizer.step()
+        if steps % every:
+            continue
+        now, value = look()
+        if value < best:
+            best, kept = value, weights()
+            found = replace(found, steps=steps, after=now)
+    load_lora(model, kept)
     optimizer.zero_grad(set_to_none=True)
     model.train(was_training)
-    return steps, first, least
+    return found
+
+
+def rate_at(step: int, last: int) -> float:
+    """Return the factor of the learning rate at a step, from 1: up, level, and down.
+
+    >>> [round(rate_at(step, 240), 2) for step in (1, 10, 144, 192, 240)]
+    [0.1, 1.0, 1.0, 0.51, 0.01]
+    """
+    return min(1.0, step / RISE, (last - step + 1) / (DECAY * last))
+
+
+def endless(rows: Sequence[Row], order: random.Random) -> Iterator[Row]:
+    """Yield rows without end, each as often as the others, in orders that are drawn."""
+    while True:
+        yield from order.sample(list(rows), len(rows))
+
+
+def least_likely(model: Any, rows: Sequence[Row], section: Training) -> list[float]:
+    """Return the nats of the least likely own token of each episode."""
+    import torch
+
+    size, was_training = section.micro_batch or CHUNK, model.training
+    model.eval()
+    with torch.no_grad():
+        found = [
+            nats
+            for start in range(0, len(rows), size)
+            for nats in token_nats(model, padded(rows[start : start + size]), section).amax(1).tolist()
+        ]
+    model.train(was_training)
+    return found
 
 
 def token_nats(model: Any, part: tuple[Any, Any, Any], section: Training) -> Any:
