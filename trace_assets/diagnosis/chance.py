@@ -140,13 +140,11 @@ def chance_null(
     lacking = (findings.codes == LACKING).astype(np.float32)
     relevant = lacking + (findings.codes == PRESENT)
     least = np.ones(shuffles)
+    deals = _deals(matrix.tasks, matrix.policy)
     for start in range(0, shuffles, _AT_ONCE):
         turns = range(start, min(shuffles, start + _AT_ONCE))
         drawn = np.array(
-            [
-                shuffled(matrix.tasks, matrix.failed, np.random.default_rng([seed, 2, turn]), matrix.policy)
-                for turn in turns
-            ]
+            [_dealt(deals, matrix.failed, np.random.default_rng([seed, 2, turn])) for turn in turns]
         ).reshape(len(turns), len(matrix.failed))
         hopeful = _hopeful(lacking, relevant, drawn, findings, selection)
         for place in np.flatnonzero(hopeful.any(axis=0)):
@@ -161,6 +159,8 @@ def chance_null(
                 posterior=None,
             )
             study = _clear(study, quick, upto * (1 + _ROUNDING), selection.min_gap)
+            if not len(study.codes):
+                continue
             clear = [
                 row.p_value
                 for row in contrast_matrix(study, quick, "")
@@ -177,10 +177,13 @@ def _clear(matrix: LabelMatrix, section: ContrastSection, upto: float, min_gap: 
     """
     if upto >= 1:
         return matrix
-    counts = count_by_task(matrix)
-    wide = [row for row in range(len(matrix.codes)) if _within(matrix, row) >= min_gap]
-    p_values = {row: p_value(matrix, row, counts[:, row], section) for row in wide}
-    rows = [row for row, value in p_values.items() if value is not None and value <= upto]
+    wide = _rows(matrix, [row for row in range(len(matrix.codes)) if _within(matrix, row) >= min_gap])
+    counts = count_by_task(wide)
+    p_values = [p_value(wide, row, counts[:, row], section) for row in range(len(wide.codes))]
+    return _rows(wide, [row for row, value in enumerate(p_values) if value is not None and value <= upto])
+
+
+def _rows(matrix: LabelMatrix, rows: list[int]) -> LabelMatrix:
     return replace(
         matrix,
         capabilities=tuple(matrix.capabilities[row] for row in rows),
@@ -249,18 +252,44 @@ def shuffled(
     >>> both.tolist()  # here the first policy always fails and the second never
     [True, False, True, False]
     """
+    return _dealt(_deals(tasks, policy), failed, rng)
+
+
+def _deals(
+    tasks: NDArray[np.int64], policy: NDArray[np.int64] | None
+) -> list[tuple[NDArray[np.int64], list[NDArray[np.bool_]]]]:
+    """Return the tasks that swap outcomes with each other, and the columns of each of their policies.
+
+    Args:
+        tasks: As for `shuffled`.
+        policy: The same.
+
+    Returns:
+        For each group the places of its tasks' trajectories, shape `(tasks, trajectories)`, and for each
+        policy which of these columns are its own.
+    """
     who = np.zeros(len(tasks), dtype=np.int64) if policy is None else policy
-    result = failed.copy()
     order = np.lexsort((who, tasks))
     starts = np.searchsorted(tasks[order], np.arange(int(tasks.max(initial=-1)) + 2))
     sizes = np.diff(starts)
+    found = []
     for size in np.unique(sizes[sizes > 0]):
         own = order[starts[:-1][sizes == size][:, None] + np.arange(size)]
         players, group = np.unique(who[own], axis=0, return_inverse=True)
         for number, line in enumerate(players):
-            cells = own[group.ravel() == number]
-            outcomes = failed[cells][rng.permutation(len(cells))]
-            for one in np.unique(line):
-                outcomes[:, line == one] = rng.permuted(outcomes[:, line == one], axis=1)
-            result[cells] = outcomes
+            found.append((own[group.ravel() == number], [line == one for one in np.unique(line)]))
+    return found
+
+
+def _dealt(
+    deals: list[tuple[NDArray[np.int64], list[NDArray[np.bool_]]]],
+    failed: NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> NDArray[np.bool_]:
+    result = failed.copy()
+    for cells, columns in deals:
+        outcomes = failed[cells][rng.permutation(len(cells))]
+        for own in columns:
+            outcomes[:, own] = rng.permuted(outcomes[:, own], axis=1)
+        result[cells] = outcomes
     return result

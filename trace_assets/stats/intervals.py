@@ -190,9 +190,11 @@ def distinct_rows(counts: NDArray[np.float64] | NDArray[np.int64]) -> tuple[Floa
         return np.asarray(counts, dtype=np.float64), np.zeros(0, dtype=np.int64)
     key = np.zeros(len(counts), dtype=np.int64)
     size = 1
-    for column in counts.T:
-        if np.issubdtype(column.dtype, np.integer) and column.min() >= 0 and column.max() < _DENSE:
-            code, values = column.astype(np.int64), int(column.max()) + 1
+    whole = np.issubdtype(counts.dtype, np.integer)
+    least, most = counts.min(axis=0).tolist(), counts.max(axis=0).tolist()
+    for number, column in enumerate(counts.T):
+        if whole and least[number] >= 0 and most[number] < _DENSE:
+            code, values = column.astype(np.int64), int(most[number]) + 1
         else:
             distinct, place = np.unique(column, return_inverse=True)
             code, values = place.astype(np.int64), len(distinct)

@@ -54,10 +54,12 @@ def stratified_p_value(
     who = int(policy.max()) + 1
     _, place = np.unique(tasks, return_inverse=True)
     shape = int(place.max()) + 1, who
-    played, gone, lacks, both = (np.zeros(shape, dtype=np.int64) for _ in range(4))
-    for counted, mask in ((played, np.ones_like(failed)), (gone, failed), (lacks, lacking)):
-        np.add.at(counted, (place[mask], policy[mask]), 1)
-    np.add.at(both, (place[lacking & failed], policy[lacking & failed]), 1)
+    cell = place * who + policy
+    played, gone, lacks = (
+        np.bincount(some, minlength=shape[0] * who).reshape(shape)
+        for some in (cell, cell[failed], cell[lacking])
+    )
+    both = np.count_nonzero(lacking & failed)
     split = (gone > 0) & (gone < played)
     mixed = split.any(axis=1)
     drawn = np.zeros(permutations, dtype=np.int64)
@@ -67,7 +69,7 @@ def stratified_p_value(
     for players in distinct_rows(played[~mixed])[0]:
         own = np.flatnonzero(~mixed & (played == players).all(axis=1))
         drawn += _swapped(lacks[own], gone[own] > 0, permutations, rng)
-    return (1 + int((drawn >= both.sum()).sum())) / (1 + permutations)
+    return (1 + int((drawn >= both).sum())) / (1 + permutations)
 
 
 def _swapped(lacks: Ints, fails: Bools, permutations: int, rng: np.random.Generator) -> Ints:
@@ -83,21 +85,24 @@ def _swapped(lacks: Ints, fails: Bools, permutations: int, rng: np.random.Genera
     """
     kinds, needed = distinct_rows(lacks)
     ends, there = distinct_rows(fails.astype(np.int64))
-    left = np.tile(there, (permutations, 1))
-    drawn = np.zeros(permutations, dtype=np.int64)
-    for kind, n in zip(kinds, needed, strict=True):
+    together = np.rint(kinds @ ends.T).astype(np.int64)
+    left = [np.full(permutations, n) for n in there]
+    of_all, drawn = int(there.sum()), np.zeros(permutations, dtype=np.int64)
+    for kind, n, lacking in zip(kinds, needed, together, strict=True):
         if not kind.any():
             continue  # whatever it meets, nothing is lacking
-        still = np.full(permutations, n)
-        for place, end in enumerate(ends):
-            if place == len(ends) - 1 and n < _DRAWN_ONE_BY_ONE:
+        still, others = np.full(permutations, n), of_all
+        for place, own in enumerate(left):
+            others = others - own  # what is left of the kinds of outcomes that come after this one
+            if place == len(left) - 1 and n < _DRAWN_ONE_BY_ONE:
                 taken = still  # nothing else is left to take, and the draw would use up no random number
             else:
-                others = left[:, place + 1 :].sum(axis=1)
-                taken = rng.hypergeometric(left[:, place], others, still)
-            drawn += taken * int((kind * end).sum())
-            left[:, place] -= taken
+                taken = rng.hypergeometric(own, others, still)
+            if lacking[place]:
+                drawn += taken * lacking[place]
+            left[place] = own - taken
             still = still - taken
+        of_all -= int(n)
     return drawn
 
 
