@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.truth.matching import MATCHED, Match, Matched, answered, packet
+from tests.truth.matching import MATCHED, Match, Matched, Packet, answered, packet
 from tests.truth.outcome import Tried, by_detectors, diagnose
 from tests.truth.unread import Share, unread
 from tests.truth.unread import figures as unread_figures
@@ -234,7 +234,7 @@ def text_of(home: Home, matched: Matched) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the figures of each home, or write or read a packet for a judge."""
+    """Print the figures of each home, or write a packet of all of them for a judge, or read its answer."""
     parser = argparse.ArgumentParser(prog="python -m tests.truth.whole", description=__doc__)
     parser.add_argument("homes", type=Path, nargs="+")
     parser.add_argument("--packet", type=Path, help="write the prompt that asks which capabilities say what")
@@ -243,22 +243,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the order within the packet")
     parser.add_argument("--control", type=int, default=6, help="readings of other sets in the packet")
     given = parser.parse_args(arguments)
-    for path in given.homes:
-        home = open_home(path)
-        own = {one["set"] for one in home.readings}
-        control = [one for one in unread() if one["set"] not in own and one["capability"]]
-        control.sort(key=lambda one: one["run"])
-        step = max(1, len(control) // max(1, given.control))
-        known = [*home.said.capabilities.values(), *home.detectors.capabilities.values()]
-        asked = packet(known, [*home.readings, *control[::step][: given.control]], given.seed)
-        if given.packet:
-            given.packet.write_text(asked.text, encoding="utf-8")
-        elif given.answer:
-            row = answered(asked, given.answer.read_text("utf-8"), given.judge)
-            with MATCHED.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-        else:
-            print(text_of(home, Matched.read()), end="\n\n")
+    homes = [open_home(path) for path in given.homes]
+    if not (given.packet or given.answer):
+        print("\n\n".join(text_of(home, Matched.read()) for home in homes))
+        return
+    asked = packet_of(homes, given.control, given.seed)
+    if given.packet:
+        given.packet.write_text(asked.text, encoding="utf-8")
+    if given.answer:
+        row = answered(asked, given.answer.read_text("utf-8"), given.judge)
+        with MATCHED.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def packet_of(homes: Sequence[Home], control: int, seed: int) -> Packet:
+    """Return what a judge is asked of several homes at once, with readings of other sets as control."""
+    sets = {one["set"] for home in homes for one in home.readings}
+    others = sorted((one for one in unread() if one["set"] not in sets and one["capability"]), key=_run)
+    step = max(1, len(others) // max(1, control))
+    own = {one["run"]: one for home in homes for one in home.readings}
+    known = [
+        one for home in homes for said in (home.said, home.detectors) for one in said.capabilities.values()
+    ]
+    return packet(known, [*own.values(), *others[::step][:control]], seed)
+
+
+def _run(reading: Reading) -> str:
+    return str(reading["run"])
 
 
 if __name__ == "__main__":
