@@ -130,19 +130,25 @@ class Matched:
         order: tuple[Match, ...] = ("none", "part", "same")
         return min(found, key=order.index) if found else None  # type: ignore[arg-type, return-value]
 
-    def shares(self, own: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """Return by judge how many pairs of control notes are called the same, of how many.
+    def shares(self, own: Iterable[str]) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
+        """Return by judge how many pairs are called the same, of how many: this set's, and control.
 
         Args:
-            own: Runs of the set that the capabilities are of; all others are control.
+            own: Runs of the set that the capabilities are of; others that a packet holds are control.
         """
         runs = set(own)
-        found: dict[str, tuple[int, int]] = {}
+        found: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {}
         for row in self.rows:
-            control = [said for run, said in row["pairs"].items() if run not in runs]
-            same, n = found.get(row["judge"], (0, 0))
-            found[row["judge"]] = (
-                same + sum(len(said["same"]) for said in control),
-                n + len(control) * len(row["capabilities"]),
+            if runs.isdisjoint(row["pairs"]):
+                continue
+            counted = []
+            for ours in (True, False):
+                said = [given for run, given in row["pairs"].items() if (run in runs) is ours]
+                same = sum(len(one["same"]) for one in said)
+                counted.append((same, len(said) * len(row["capabilities"])))
+            before = found.get(row["judge"], ((0, 0), (0, 0)))
+            (same, n), (false, control) = (
+                (one[0] + more[0], one[1] + more[1]) for one, more in zip(before, counted, strict=True)
             )
+            found[row["judge"]] = (same, n), (false, control)
         return found

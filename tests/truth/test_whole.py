@@ -62,7 +62,8 @@ def test_a_packet_tells_words_alone_and_its_answer_is_read_back() -> None:
 def test_of_several_judges_the_least_counts_and_control_is_told_apart() -> None:
     matched = Matched([row("m", a=["look"], control=["ask"]), row("n", b=["look"])])
     assert [matched.of(run, LOOK) for run in ("a", "b")] == ["none", "none"]
-    assert matched.shares(["a", "b", "c"]) == {"m": (1, 2), "n": (0, 2)}
+    assert matched.shares(["a", "b", "c"]) == {"m": ((1, 6), (1, 2)), "n": ((1, 6), (0, 2))}
+    assert matched.shares(["elsewhere"]) == {}
 
 
 def test_what_is_wanted_and_what_became_of_it() -> None:
@@ -86,12 +87,14 @@ def test_what_is_counted() -> None:
         for one, key in zip(causes, ("look", "ask", None, "ask"), strict=True)
     ]
     lacks = {"a": ["look", "ask"], "b": ["ask", "look"], "d": ["ask"]}
-    said = Said({"look": LOOK, "ask": ASK}, {}, {}, named, lacks, {"a": ["look"], "d": ["ask"]})
+    case = ASK.model_copy(update={"parent": "look"})
+    said = Said({"look": LOOK, "ask": case}, {}, {}, named, lacks, {"a": ["look"], "d": ["ask"]})
     got = figures(READINGS, said, Matched([row("m", a=["look"], b=["look"])]))
     assert got["party right"] == Share(3, 4)
     assert got["wanted capabilities: candidate or better"] == Share(1, 1)
     assert got["wanted capabilities: kept or promising"] == Share(0, 1)
     assert got["the cause is among the candidates"] == Share(2, 3)
+    assert got["the cause is among the candidates that are no case's parent"] == Share(0, 3)
     assert got["the cause is among what the run lacks"] == Share(2, 3)
     assert got["the capability named says the cause"] == Share(1, 3)
     assert got["agent's failures without a capability"] == Share(1, 3)

@@ -140,12 +140,17 @@ def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[s
     decided = said.decided if said.decided is not None else said.lacks
     deciding = [(one, name) for one in read for name in sorted(decided.get(one["run"], ()))]
     wants = wanted(read, said, matched)
+    parents = {one.parent for one in said.capabilities.values()}
     return {
         **unread_figures(said.causes, read),
         "wanted capabilities: kept or promising": _of(one.verdict in GOOD for one in wants),
         "wanted capabilities: candidate or better": _of(bool(one.verdict) for one in wants),
         "the cause is among the candidates": _of(
             any(match(one["run"], key) == "same" for key in said.capabilities) for one in agent
+        ),
+        "the cause is among the candidates that are no case's parent": _of(
+            any(match(one["run"], key) == "same" for key in said.capabilities if key not in parents)
+            for one in agent
         ),
         "the cause is among what the run lacks": _of(
             any(match(one["run"], key) == "same" for key in said.lacks.get(one["run"], ())) for one in agent
@@ -228,8 +233,9 @@ def text_of(home: Home, matched: Matched) -> str:
             lines.append(
                 f"- {who}: *{one.name}* ({one.n}): {one.verdict or 'not proposed'}; {one.by}; {one.reason}"
             )
-    for judge, (same, n) in sorted(matched.shares(one["run"] for one in home.readings).items()):
-        lines.append(f"- control pairs called the same by {judge}: {Share(same, n)}")
+    shares = matched.shares(one["run"] for one in home.readings)
+    for judge, (own, control) in sorted(shares.items()):
+        lines.append(f"- pairs called the same by {judge}: {Share(*own)}; of control {Share(*control)}")
     return "\n".join(lines)
 
 
