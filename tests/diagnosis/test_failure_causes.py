@@ -111,6 +111,21 @@ def test_else_the_one_that_more_failures_and_fewer_passes_show() -> None:
     assert (sure.capability, sure.confidence) == ("telling", "medium")
 
 
+@pytest.mark.parametrize("said", [(), ("broad", "case")])
+def test_a_case_says_it_more_exactly_than_its_parent(said: Sequence[str]) -> None:
+    broad, case = capability("broad", None), capability("case", None).model_copy(update={"parent": "broad"})
+    labels = [lacks("r1", "broad", 1, by="model:m"), lacks("r1", "case", 1, by="model:m")]
+    judged = {
+        ("r1", name): LackCause(
+            trajectory_id="r1", capability_id=name, target="gym", decisive="yes", judge="model:m"
+        )
+        for name in said
+    }
+    figures = [contrast("broad", 0.9, 0), contrast("case", 0.1, 0)]
+    assert one_cause(labels, [broad, case], contrasts=figures, judged=judged).capability == "case"
+    assert one_cause(labels[:1], [broad, case], contrasts=figures).capability == "broad"
+
+
 def test_what_a_repair_showed_comes_before_all_else_and_is_told() -> None:
     labels = [lacks("r1", "often", 1), lacks("r1", "mended", 1), lacks("r1", "tried", 1)]
     everything = [capability(name) for name in ("often", "mended", "tried")]

@@ -130,16 +130,19 @@ class Matched:
         order: tuple[Match, ...] = ("none", "part", "same")
         return min(found, key=order.index) if found else None  # type: ignore[arg-type, return-value]
 
-    def shares(self, own: Iterable[str]) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
+    def shares(
+        self, own: Iterable[str], keys: Iterable[str]
+    ) -> dict[str, tuple[tuple[int, int], tuple[int, int]]]:
         """Return by judge how many pairs are called the same, of how many: this set's, and control.
 
         Args:
             own: Runs of the set that the capabilities are of; others that a packet holds are control.
+            keys: Of the capabilities; packets that hold none of them are passed over.
         """
-        runs = set(own)
+        runs, known = set(own), set(keys)
         found: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {}
         for row in self.rows:
-            if runs.isdisjoint(row["pairs"]):
+            if known.isdisjoint(row["capabilities"]):
                 continue
             counted = []
             for ours in (True, False):

@@ -175,6 +175,7 @@ def page_text(results: Results) -> str:
         "kinds. The runs that were read were chosen for need, not at random.",
         _luck_table(results.luck),
         results.recorded,
+        text("whole"),
         text("remaining"),
         "## How a label is matched with a reading",
         "Readings are free English; 76 texts are put into "

@@ -62,8 +62,12 @@ def test_a_packet_tells_words_alone_and_its_answer_is_read_back() -> None:
 def test_of_several_judges_the_least_counts_and_control_is_told_apart() -> None:
     matched = Matched([row("m", a=["look"], control=["ask"]), row("n", b=["look"])])
     assert [matched.of(run, LOOK) for run in ("a", "b")] == ["none", "none"]
-    assert matched.shares(["a", "b", "c"]) == {"m": ((1, 6), (1, 2)), "n": ((1, 6), (0, 2))}
-    assert matched.shares(["elsewhere"]) == {}
+    shares = matched.shares(["a", "b", "c"], [capability_key(ASK)])
+    assert shares == {
+        "m": ((1, 6), (1, 2)),
+        "n": ((1, 6), (0, 2)),
+    }
+    assert matched.shares(["a"], ["unknown"]) == {}
 
 
 def test_what_is_wanted_and_what_became_of_it() -> None:

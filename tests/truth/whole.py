@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.truth.matching import MATCHED, Match, Matched, Packet, answered, packet
+from tests.truth.matching import MATCHED, Match, Matched, Packet, answered, capability_key, packet
 from tests.truth.outcome import Tried, by_detectors, diagnose
 from tests.truth.unread import Share, unread
 from tests.truth.unread import figures as unread_figures
@@ -233,7 +233,8 @@ def text_of(home: Home, matched: Matched) -> str:
             lines.append(
                 f"- {who}: *{one.name}* ({one.n}): {one.verdict or 'not proposed'}; {one.by}; {one.reason}"
             )
-    shares = matched.shares(one["run"] for one in home.readings)
+    keys = [capability_key(one) for said in (home.said, home.detectors) for one in said.capabilities.values()]
+    shares = matched.shares([one["run"] for one in home.readings], keys)
     for judge, (own, control) in sorted(shares.items()):
         lines.append(f"- pairs called the same by {judge}: {Share(*own)}; of control {Share(*control)}")
     return "\n".join(lines)

@@ -87,6 +87,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     rank = _ranks(diagnosed)
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
+    parents = {one.parent for one in diagnosed.capabilities}
     lacks: dict[str, list[Label]] = defaultdict(list)
     for label in diagnosed.labels:
         if label.label == "LACKING" and label.capability_id in by_id and not _harmless(label, diagnosed):
@@ -103,9 +104,8 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
                 _judged(label, diagnosed) != "yes",
                 not fits(by_id[label.capability_id], label, diffs),
-                CHILDREN in by_id[label.capability_id].detector_args,
                 # The child says it more exactly than its parent.
-                CHILDREN in by_id[label.capability_id].detector_args,
+                CHILDREN in by_id[label.capability_id].detector_args or label.capability_id in parents,
                 rank[label.capability_id],
                 label.capability_id,
             ),
