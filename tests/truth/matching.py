@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -129,6 +129,16 @@ class Matched:
         ]
         order: tuple[Match, ...] = ("none", "part", "same")
         return min(found, key=order.index) if found else None  # type: ignore[arg-type, return-value]
+
+    def is_telling(self, capability: Capability, own: Collection[str]) -> bool:
+        """Say whether a capability says nothing of control notes: what fits them too fits nearly anything.
+
+        Args:
+            capability: Of a set.
+            own: The set's runs; others are control.
+        """
+        control = {run for row in self.rows for run in row["pairs"]} - set(own)
+        return all(self.of(run, capability) != "same" for run in control)
 
     def shares(
         self, own: Iterable[str], keys: Iterable[str]

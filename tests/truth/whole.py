@@ -141,6 +141,8 @@ def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[s
     deciding = [(one, name) for one in read for name in sorted(decided.get(one["run"], ()))]
     wants = wanted(read, said, matched)
     parents = {one.parent for one in said.capabilities.values()}
+    runs = _same_sets(readings)
+    telling = {key for key, one in said.capabilities.items() if matched.is_telling(one, runs)}
     return {
         **unread_figures(said.causes, read),
         "wanted capabilities: kept or promising": _of(one.verdict in GOOD for one in wants),
@@ -152,10 +154,18 @@ def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[s
             any(match(one["run"], key) == "same" for key in said.capabilities if key not in parents)
             for one in agent
         ),
+        "the cause is among the candidates that say nothing of control": _of(
+            any(match(one["run"], key) == "same" for key in said.capabilities if key in telling)
+            for one in agent
+        ),
         "the cause is among what the run lacks": _of(
             any(match(one["run"], key) == "same" for key in said.lacks.get(one["run"], ())) for one in agent
         ),
         "the capability named says the cause": _of(one == "same" for one in named),
+        "the capability named says the cause and nothing of control": _of(
+            one == "same" and causes[row["run"]].capability in telling
+            for row, one in zip(agent, named, strict=True)
+        ),
         "the capability named says it in part": _of(one != "none" for one in named),
         "agent's failures without a capability": _of(causes[one["run"]].capability is None for one in agent),
         "LACKING says the cause": _of(match(one["run"], name) == "same" for one, name in labels),
@@ -163,6 +173,12 @@ def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[s
             match(one["run"], name) == "same" for one, name in deciding
         ),
     }
+
+
+def _same_sets(readings: Sequence[Reading]) -> set[str]:
+    """Return all runs that were read of the sets that some readings are of."""
+    sets = {one.get("set") for one in readings}
+    return {one["run"] for one in (*readings, *unread()) if one.get("set") in sets}
 
 
 def _of(values: Any) -> Share:
@@ -234,7 +250,7 @@ def text_of(home: Home, matched: Matched) -> str:
                 f"- {who}: *{one.name}* ({one.n}): {one.verdict or 'not proposed'}; {one.by}; {one.reason}"
             )
     keys = [capability_key(one) for said in (home.said, home.detectors) for one in said.capabilities.values()]
-    shares = matched.shares([one["run"] for one in home.readings], keys)
+    shares = matched.shares(_same_sets(home.readings), keys)
     for judge, (own, control) in sorted(shares.items()):
         lines.append(f"- pairs called the same by {judge}: {Share(*own)}; of control {Share(*control)}")
     return "\n".join(lines)
