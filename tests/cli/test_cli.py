@@ -137,21 +137,16 @@ def test_the_help_swallows_no_brackets(
 
 
 @pytest.mark.parametrize(
-    ("asked", "single_arms", "warm_start"),
+    ("asked", "single_arms"),
     [
-        (["--rounds", "2"], ("joint",), "when_dead"),
-        (["--rounds", "1"], (), "never"),
-        (["--rounds", "2", "--set", "training.single_arms=[]"], (), "when_dead"),
-        (["--rounds", "2", "--set", "training.warm_start=never"], ("joint",), "never"),
-        (["--rounds", "2", "--desk", "b"], ("together", "joint", "joining", "consolidated"), "never"),
+        (["--rounds", "2"], ("joint",)),
+        (["--rounds", "1"], ()),
+        (["--rounds", "2", "--set", "training.single_arms=[]"], ()),
+        (["--rounds", "2", "--desk", "b"], ("together", "joint", "joining", "consolidated")),
     ],
 )
-def test_the_demo_in_rounds_also_trains_one_adapter_for_all_and_demonstrates(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    asked: list[str],
-    single_arms: tuple[str, ...],
-    warm_start: str,
+def test_the_demo_in_rounds_also_trains_one_adapter_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str], single_arms: tuple[str, ...]
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -165,7 +160,6 @@ def test_the_demo_in_rounds_also_trains_one_adapter_for_all_and_demonstrates(
     assert trace(monkeypatch, "demo", *asked) == 2
     (study,) = found
     assert study.settings.training.single_arms == single_arms
-    assert study.settings.training.warm_start == warm_start
     assert study.settings.rounds.most == int(asked[1])
 
 

@@ -153,7 +153,7 @@ def demo(
         typer.Option(
             help="Play so many rounds at most: what was taught is the next one's base model. The same as "
             "--set rounds.most=2, and on desk a training.single_arms=joint (sums lose some of what was "
-            "taught) and training.warm_start=when_dead; later commands on this home need all three too."
+            "taught); later commands on this home need both too."
         ),
     ] = 0,
     require_docker: RequireDocker = False,
@@ -180,8 +180,7 @@ def demo(
         several = [] if desk == "a" else [single_arms, "training.pilot=warn"]
         overrides = [*several, *(overrides or []), f"targets.options.desk={json.dumps(desk)}"]
     if rounds:
-        once_more = ['training.single_arms=["joint"]', "training.warm_start=when_dead"]
-        for_all = once_more if rounds > 1 and desk in ("", "a") else []
+        for_all = ['training.single_arms=["joint"]'] if rounds > 1 and desk in ("", "a") else []
         overrides = [*for_all, *(overrides or []), f"rounds.most={rounds}"]
     study = open_study(config, overrides)
     if study.settings.targets.name == EMBEDDED:  # a desk that there is none of is said before all else
