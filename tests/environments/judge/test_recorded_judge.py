@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.audit_fixtures.purpose.here import findings
-from tests.audit_fixtures.unforeseen.runner import Unforeseen, second_set, unforeseen
+from tests.audit_fixtures.unforeseen.runner import Unforeseen, second_set, third_set, unforeseen
 from tests.environments.test_unforeseen import NOT_SEEN, SEEN_OF_THE_SECOND
 from trace_assets.environments.audit.check import Finding
 from trace_assets.resources.analysts import open_judge
@@ -30,8 +30,15 @@ SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND]
 SEEN_AT_FIRST = {"gym_hold_firm", "pharmacy_all_medicines"}
 QUICK = {
     *("bank_fee_refund", "hotel_right_booking", "retail_cheapest_variant", "airline_cancel_rule"),
-    *("town_deadline", "vet_all_medicines"),
+    *("town_deadline", "vet_all_medicines", "recycling_quota"),
 }
+THIRD = {
+    "languages_wish": ("oracle", "untold"),
+    "paper_last_issue": ("oracle", "untold"),
+    "museum_groups": ("oracle", "untold"),
+    "recycling_quota": ("oracle", "untold", "lacking"),
+}
+"""Of the third set, what a model answered; of none it was asked to the end, and it rejects none so far."""
 TOLD = {
     ("sound", "airline_cancel_rule"): set[str](),
     ("sound", "hotel_refund_rounding"): set[str](),
@@ -85,6 +92,12 @@ def test_at_first_sight_it_saw_two_of_the_second_set(one: Unforeseen, tmp_path: 
         one.name == "courier_price"
     )  # what cannot be told twice: it had passed with four doubts
     assert bool(against(found)) == (one.name in SEEN_AT_FIRST or seen_by_a_later_rule), found
+
+
+@pytest.mark.parametrize("one", each([one for one in third_set() if one.name in THIRD]))
+def test_what_is_on_record_of_the_third_set_rejects_none(one: Unforeseen, tmp_path: Path) -> None:
+    found = judged(one, "third.jsonl", THIRD[one.name], tmp_path)
+    assert {row.status for row in found.values()} == {"pass"}, found
 
 
 @pytest.mark.parametrize("one", each([one for one in FIRST if (one.kind, one.name) in TOLD]))
