@@ -212,7 +212,7 @@ class Transcript:
                 # A result that names itself differently from the call's arguments is about that name too. Of
                 # several records none is what the call was about but the one that has its name.
                 named = {normal(value) for value in fields.values() if looks_like_id(value)}
-                for name in named | step.objects if len(records) == 1 else named:
+                for name in sorted(named | step.objects if len(records) == 1 else named):
                     seen.setdefault(name, []).append(Observation(step.answer, step.tool, fields))
         return seen
 
