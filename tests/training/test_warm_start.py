@@ -96,6 +96,34 @@ def test_a_run_with_demonstrations_is_not_taken_for_one_without(
     assert finished_run(tmp_path / "words", told | {"warm_start": True}) is None, "of an earlier procedure"
 
 
+def test_what_grpo_loses_again_is_not_lost(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    """Where rewards lead away from what was demonstrated the weights before GRPO are the best ones."""
+
+    class Misleading(words.Taught):  # type: ignore[misc,name-defined]
+        """Once the oracle has been seen, any answer but the wanted one is a success in training."""
+
+        def episode(self, task: Any, *, seed: int) -> Any:
+            episode = super().episode(task, seed=seed)
+            if task.split == "discovery" and self.seen >= 5:
+
+                async def verdict() -> Any:
+                    success = episode.said.split()[:1] != [episode.word]
+                    return words.Verdict(reward=float(success), success=success)
+
+                episode.verdict = verdict
+            self.seen = self.seen + 1 if task.split == "discovery" else self.seen
+            return episode
+
+        seen = 0
+
+    adapter, points = words.train(
+        base, tmp_path / "words", target=Misleading(), section=section(words), warm_start=True
+    )
+    rates = [point.validation_rate for point in points if point.validation_rate is not None]
+    assert adapter.best_iteration == 0
+    assert adapter.validation_after > max(rates), "GRPO lost nothing, so that nothing is shown here"
+
+
 def test_a_target_without_an_oracle_is_refused(words: ModuleType, base: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no oracle to demonstrate with; set training.warm_start"):
         words.train(base, tmp_path / "words", warm_start=True)

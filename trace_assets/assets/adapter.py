@@ -14,7 +14,7 @@ from trace_assets.assets.pilot import read_pilot
 from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.rounds import FOR_ALL
-from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint
+from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint, TrajectoryHead
 from trace_assets.report.asset_report.training import adapter_exhibit
 from trace_assets.report.formatting import marked
 from trace_assets.resources.contract import training_obstacle
@@ -29,8 +29,10 @@ from trace_assets.resources.sandbox import (
 )
 from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
+from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
+from trace_assets.training.rehearsal import NOTHING, Rehearsed, drawn, is_own_success
 from trace_assets.training.validation import readings
 from trace_assets.training.warm_start import PROCEDURE
 from trace_assets.workflows.rounds import later_rollouts
@@ -130,6 +132,7 @@ def make_adapter(
             environment_id=environment.environment_id,
             rejected=_rejection(study, capability_id),
             warm_start=read_verdict(study, capability_id).warm_start,
+            rehearsed=rehearsed_by(study, capability_id),
             target=target,
             base_dir=base_folder(study),
             base_id=base.base_id,
@@ -182,12 +185,34 @@ def _folder(study: Study, name: str = "") -> Path:
     if name:
         environment_id = read_environment(study, name).environment_id
         seeds = seeds_fingerprint(study, environment_id)
-        warm = [PROCEDURE] if read_verdict(study, name).warm_start else []
+        warm = [PROCEDURE, rehearsed_by(study, name).version] if read_verdict(study, name).warm_start else []
         key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
     else:
         recipe = section.unaided().recipe_version()
         key = text_version(study.target.version, base, recipe, str(_budget(study)))
     return study.home.models / "adapters" / f"{name or MIXED}-{key}"
+
+
+def rehearsed_by(study: Study, capability_id: str) -> Rehearsed:
+    """Return what the base model did well on the target, which is learned beside demonstrations.
+
+    Nothing where training does not begin with these. The environment was written from the same episodes, so
+    whatever makes them due makes the adapter due.
+    """
+    if not read_verdict(study, capability_id).warm_start:
+        return NOTHING
+    store, target = study.store, study.target
+    found = {
+        batch: [
+            one.trajectory_id
+            for one in store.read(TrajectoryHead, batch)
+            if one.target == target.name and is_own_success(one)
+        ]
+        for batch in sorted(store.partitions(TrajectoryHead))
+    }
+    chosen = drawn(found.values())
+    kept = [one for batch, ids in found.items() for one in read_some(store, batch, sorted(chosen & {*ids}))]
+    return Rehearsed(kept, target.tools) if kept else NOTHING
 
 
 def _budget(study: Study) -> int:

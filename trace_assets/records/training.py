@@ -54,13 +54,16 @@ class Adapter(Record):
     """PEFT folder, relative to TRACE_HOME."""
     iterations: int
     best_iteration: int
-    """The checkpoint kept: the best on validation seeds."""
+    """The checkpoint kept: the best on validation seeds; 0 is what demonstrations made, before GRPO."""
     rollouts: int
     """Training episodes used, those before GRPO included."""
     demonstrations: int = 0
     """Episodes of the environment's oracle that it learned from, before GRPO or in its groups."""
     warm_rollouts: int = 0
     """Episodes played before GRPO, to find tasks that are never solved and for these; part of `rollouts`."""
+    rehearsed: int = 0
+    """Stored successes of the base model on the target that it learned beside demonstrations. They were
+    played for the diagnosis, and are no part of `rollouts`."""
     scale: float = 1.0
     """What the adapters that it was trained on top of are multiplied by where it acts with them."""
     validation_before: float

@@ -25,6 +25,7 @@ from trace_assets.training.demonstrations import demonstrating
 from trace_assets.training.distributed import join_peers
 from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
+from trace_assets.training.rehearsal import NOTHING, Rehearsed, rehearsal_rows
 from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.warm_start import (
@@ -58,6 +59,7 @@ def train_adapter(
     rejected: str = "",
     start: Path | None = None,
     warm_start: bool = False,
+    rehearsed: Rehearsed = NOTHING,
     teacher: Teacher | None = None,
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter on a target's discovery tasks and keep its best checkpoint on the validation tasks.
@@ -95,7 +97,9 @@ def train_adapter(
         start: PEFT folder of an adapter of the same shape that is trained on; None begins with one that
             changes nothing. The figure before training is the base model's all the same.
         warm_start: Begin with demonstrations of tasks that are never solved, see
-            `trace_assets.training.warm_start`; they are paid from the run's own rollouts.
+            `trace_assets.training.warm_start`; they are paid from the run's own rollouts. The weights that
+            come of it are a checkpoint like the others, of iteration 0.
+        rehearsed: Stored successes of the base model on the target, learned beside them.
         teacher: Whose distributions are learned on the run's own episodes, in place of GRPO; see
             `trace_assets.training.consolidation`.
 
@@ -123,7 +127,7 @@ def train_adapter(
         "section": section.recipe(),
         "iterations": plan.iterations,
         **({"start": adapter_id(start)} if start is not None else {}),
-        **({"warm_start": PROCEDURE} if warm_start else {}),
+        **({"warm_start": PROCEDURE, "rehearsed": rehearsed.version} if warm_start else {}),
         **({"teacher": teacher.version} if teacher is not None else {}),
     }
     if teacher is not None and section.shard:
@@ -197,7 +201,8 @@ def train_adapter(
             if start is not None:
                 run.begin_with(start)
             if warm_start:
-                warm = run.warm_up(warm, rows, finished=finished_warm is not None)
+                again = rehearsal_rows(rehearsed, base_dir) if rows else []
+                warm = run.warm_up(warm, rows, again, finished=finished_warm is not None)
             run.train()
             best = run.load_best()
             after = run.measure(report_on, "held-out figures")
@@ -217,6 +222,7 @@ def train_adapter(
         rollouts=spent,
         demonstrations=warm.demonstrations + run.shown,
         warm_rollouts=warm.rollouts,
+        rehearsed=warm.rehearsed,
         validation_before=before.rate,
         validation_before_low=before.interval[0],
         validation_before_high=before.interval[1],

@@ -43,6 +43,11 @@ from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 from trace_assets.training.validation import Rate, validate
 from trace_assets.training.warm_start import WarmStart, imitate, store_warm_start
 
+START = "start"
+"""Name of the rate with which GRPO began, after demonstrations."""
+COMPARISON = "comparison of checkpoints"
+"""Batch of the episodes on which candidates are compared: the same ones for each."""
+
 
 class TrainablePolicy(Policy, Protocol):
     """A policy whose weights follow a model that is being trained."""
@@ -174,21 +179,27 @@ class Run:
             self._began, self._read = time.perf_counter(), self.player.reading()
             self.trainer.train(resume_from_checkpoint=str(self._resume) if self._resume else None)
 
-    def warm_up(self, found: WarmStart, rows: Sequence[Row], *, finished: bool) -> WarmStart:
+    def warm_up(
+        self, found: WarmStart, rows: Sequence[Row], rehearsed: Sequence[Row], *, finished: bool
+    ) -> WarmStart:
         """Learn demonstrations before the first iteration; of a run that is taken up, only their weights.
+
+        What comes of it is a candidate: GRPO may lose what demonstrations have taught.
 
         Args:
             found: What was played for them.
             rows: The demonstrations.
+            rehearsed: Episodes of what the policy can do elsewhere.
             finished: Whether an earlier attempt has learned them; a checkpoint of GRPO has them in it.
         """
         weights = self.workplace.path / "warm_start.safetensors"
         if finished:
             if found.demonstrations and self._resume is None:
                 load_lora(self.model, load_file(weights))
+            self._judge_start(found)
             return found
         if found.demonstrations:
-            learned = imitate(self.model, rows, self.section, self._tokenizer)
+            learned = imitate(self.model, rows, self.section, self._tokenizer, rehearsed)
             found = replace(learned, rollouts=found.rollouts)
             self._bar.advance(0, note=f"{found.demonstrations} demonstrations, {found.steps} steps")
         state = lora_state(self.model)
@@ -199,7 +210,19 @@ class Run:
             store_warm_start(self.workplace.path, found)
 
         self.peers.once(keep)
+        self._judge_start(found)
         return found
+
+    def _judge_start(self, found: WarmStart) -> None:
+        """Make the weights before the first iteration a candidate, where demonstrations have changed them."""
+        if not found.steps or self._resume is not None or self._start_rate() is not None:
+            return
+        rate = self.measure(self.compare_on, COMPARISON)
+        self._keep_candidate(0)
+        self.peers.once(lambda: self.workplace.store_rate(START, rate))
+
+    def _start_rate(self) -> Rate | None:
+        return self.peers.once(lambda: self.workplace.stored_rate(START))
 
     def measure(self, tasks: Sequence[Task], batch: str) -> Rate:
         """Judge the present weights on held-out tasks."""
@@ -215,10 +238,16 @@ class Run:
         Returns:
             Its iteration.
         """
-        judged = [point for point in self.curve.points if point.validation_rate is not None]
-        best = max(judged, key=lambda point: (point.validation_rate or 0.0, -point.iteration))
-        load_lora(self.model, load_file(self.workplace.whole_candidate(best.iteration)))
-        return best.iteration
+        judged = {
+            point.iteration: point.validation_rate
+            for point in self.curve.points
+            if point.validation_rate is not None
+        }
+        if (start := self._start_rate()) is not None:
+            judged[0] = start.rate
+        best = max(judged, key=lambda iteration: (judged[iteration], -iteration))
+        load_lora(self.model, load_file(self.workplace.whole_candidate(best)))
+        return best
 
     def _rollouts(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         iteration = trainer.state.global_step + 1
@@ -293,7 +322,7 @@ class Run:
         self._refuse_nonsense(iteration, logs)
         rate: Rate | None = None
         if self._is_validated(iteration):
-            rate = self.measure(self.compare_on, "comparison of checkpoints")
+            rate = self.measure(self.compare_on, COMPARISON)
             self._keep_candidate(iteration)
         now, read = time.perf_counter(), self.player.reading()
         seconds, cpu_seconds = self._inside(read)

@@ -2,9 +2,10 @@
 
 The environment's own oracle solves some of the run's tasks, and the adapter learns these episodes token by
 token. Most of what they say the policy says already: so half of every step is taken on episodes that hold
-something unlikely, and half on the others, which it would unlearn otherwise. Some of both are held out, and
-the weights that make these likeliest are kept: what is learned by heart is of no use. GRPO follows. Whatever
-is played for this comes out of the run's own rollouts.
+something unlikely, and half on what it would unlearn otherwise: its own successes on the target, where some
+are stored, or else the other demonstrations. Some of both are held out, and the weights that make these
+likeliest are kept: what is learned by heart is of no use. GRPO follows. Whatever is played for this comes out
+of the run's own rollouts.
 
 Importing this module loads no torch.
 """
@@ -27,7 +28,7 @@ from trace_assets.training.episodes import Row, to_row
 from trace_assets.training.plan import Plan
 from trace_assets.training.renaming import Renaming
 
-PROCEDURE = "held-out demonstrations"
+PROCEDURE = "held-out demonstrations, rehearsal"
 """Part of what a run is known by: one that learned its demonstrations otherwise is another run."""
 SHARE = 0.5
 """Of the run's rollouts, at most, that are demonstrations."""
@@ -72,6 +73,8 @@ class WarmStart:
         before: Nats of the least likely token of what was unlikely, in the mean over those held out, before
             the first step; None without one.
         after: With the weights that were kept.
+        rehearsed: Stored episodes of the policy's own that were learned beside them; played before, for the
+            diagnosis.
     """
 
     demonstrations: int
@@ -80,6 +83,7 @@ class WarmStart:
     steps: int = 0
     before: float | None = None
     after: float | None = None
+    rehearsed: int = 0
 
 
 def find_demonstrations(
@@ -122,7 +126,9 @@ def shortened(plan: Plan, spent: int) -> Plan:
     )
 
 
-def imitate(model: Any, rows: Sequence[Row], section: Training, tokenizer: Any) -> WarmStart:
+def imitate(
+    model: Any, rows: Sequence[Row], section: Training, tokenizer: Any, rehearsed: Sequence[Row] = ()
+) -> WarmStart:
     """Raise the likelihood of demonstrations under a model's LoRA.
 
     The mean over tokens says little: a demonstration mostly says what the model would have said, and its
@@ -135,6 +141,8 @@ def imitate(model: Any, rows: Sequence[Row], section: Training, tokenizer: Any) 
         section: Learning rate, clipping, episodes a forward pass, seed.
         tokenizer: The model's: identifiers in what is learned are others each time, see
             `trace_assets.training.renaming`; not in what is held out.
+        rehearsed: Episodes of what the policy can do elsewhere. Where there are any, they are half of every
+            step, in the place of likely demonstrations.
 
     Returns:
         What was learned; nothing was played for it here.
@@ -152,7 +160,8 @@ def imitate(model: Any, rows: Sequence[Row], section: Training, tokenizer: Any) 
     found = WarmStart(len(rows), 0, len(unlikely))
     if not unlikely:
         return found
-    parts = [unlikely, likely]
+    found = replace(found, rehearsed=len(rehearsed))
+    parts = [unlikely, list(rehearsed) or likely]
     held = [some[::HELD_OUT][:JUDGED] for some in parts]
     apart = len(unlikely) >= 2 * HELD_OUT
     taught = (
@@ -161,9 +170,9 @@ def imitate(model: Any, rows: Sequence[Row], section: Training, tokenizer: Any) 
     judged, enough = (held, ENOUGH) if apart else (list(parts), LIKELY)
 
     def look() -> tuple[float, float]:
-        """Return the nats of what was unlikely, and the mean of these and those of the rest."""
+        """Return the nats of what was unlikely, and the mean of these and of what the rest has lost."""
         each = [fmean(least_likely(model, some, section)) for some in judged if some]
-        return each[0], fmean(each)
+        return each[0], fmean(max(0.0, nats - start) for nats, start in zip(each, starts, strict=True))
 
     trained = [value for value in model.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.0, betas=BETAS, weight_decay=0.0)
@@ -172,6 +181,7 @@ def imitate(model: Any, rows: Sequence[Row], section: Training, tokenizer: Any) 
     renaming = Renaming([row for some in taught for row in some], tokenizer, order)
     size = section.micro_batch or CHUNK
     last, every = (STEPS, EVERY) if apart else (FEW_STEPS, EVERY // 2)
+    starts = [0.0, *(fmean(least_likely(model, some, section)) for some in judged[1:] if some)]
     now, value = look()
     found = replace(found, before=now, after=now)
     best, kept, steps = value, weights(), 0
