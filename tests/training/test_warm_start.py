@@ -124,6 +124,38 @@ def test_what_grpo_loses_again_is_not_lost(words: ModuleType, base: Path, tmp_pa
     assert adapter.validation_after > max(rates), "GRPO lost nothing, so that nothing is shown here"
 
 
+def test_behind_what_was_learned_grpo_takes_smaller_steps(
+    warm: tuple[Adapter, list[TrainingPoint]], words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    """Also of a run that is taken up; where there were too few to hold some out it has yet to learn them."""
+    from trace_assets.training.warm_start import SMALLER
+
+    class Many(words.Taught):  # type: ignore[misc,name-defined]
+        def tasks(self, split: Any) -> Any:
+            few = super().tasks(split)
+            if split != "discovery":
+                return few
+            return [
+                one.model_copy(update={"task_id": f"{one.task_id}-{number}"})
+                for one in few
+                for number in range(16)
+            ]
+
+    def stop(point: TrainingPoint) -> None:
+        if point.iteration == 2:
+            raise KeyboardInterrupt
+
+    usual = words.SECTION.learning_rate
+    made = {"target": Many(), "section": section(words, iterations=6), "warm_start": True}
+    with pytest.raises(KeyboardInterrupt):
+        words.train(base, tmp_path / "words", on_point=stop, **made)
+    adapter, points = words.train(base, tmp_path / "words", **made)
+    rates = [point.learning_rate or 0.0 for point in points]
+    assert len(rates) == 4 and max(rates) == pytest.approx(SMALLER * usual)
+    assert adapter.validation_after > 0.65
+    assert max(point.learning_rate or 0.0 for point in warm[1]) == pytest.approx(usual)
+
+
 def test_a_target_without_an_oracle_is_refused(words: ModuleType, base: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"has no oracle to demonstrate with; set training.warm_start"):
         words.train(base, tmp_path / "words", warm_start=True)

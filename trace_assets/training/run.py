@@ -41,7 +41,7 @@ from trace_assets.training.fsdp import DividedTrainer
 from trace_assets.training.plan import Plan
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 from trace_assets.training.validation import Rate, validate
-from trace_assets.training.warm_start import WarmStart, imitate, store_warm_start
+from trace_assets.training.warm_start import SMALLER, WarmStart, imitate, store_warm_start
 
 START = "start"
 """Name of the rate with which GRPO began, after demonstrations."""
@@ -196,7 +196,7 @@ class Run:
         if finished:
             if found.demonstrations and self._resume is None:
                 load_lora(self.model, load_file(weights))
-            self._judge_start(found)
+            self._go_on_from(found)
             return found
         if found.demonstrations:
             learned = imitate(self.model, rows, self.section, self._tokenizer, rehearsed)
@@ -210,11 +210,16 @@ class Run:
             store_warm_start(self.workplace.path, found)
 
         self.peers.once(keep)
-        self._judge_start(found)
+        self._go_on_from(found)
         return found
 
-    def _judge_start(self, found: WarmStart) -> None:
-        """Make the weights before the first iteration a candidate, where demonstrations have changed them."""
+    def _go_on_from(self, found: WarmStart) -> None:
+        """Make the weights before the first iteration a candidate, where demonstrations have changed them.
+
+        Where these were learned GRPO goes on in smaller steps.
+        """
+        if found.learned:
+            self.trainer.args.learning_rate = SMALLER * self.section.learning_rate
         if not found.steps or self._resume is not None or self._start_rate() is not None:
             return
         rate = self.measure(self.compare_on, COMPARISON)

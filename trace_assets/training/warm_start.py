@@ -28,7 +28,7 @@ from trace_assets.training.episodes import Row, to_row
 from trace_assets.training.plan import Plan
 from trace_assets.training.renaming import Renaming
 
-PROCEDURE = "held-out demonstrations, rehearsal"
+PROCEDURE = "held-out demonstrations, rehearsal, smaller steps"
 """Part of what a run is known by: one that learned its demonstrations otherwise is another run."""
 SHARE = 0.5
 """Of the run's rollouts, at most, that are demonstrations."""
@@ -56,6 +56,8 @@ DECAY = 0.4
 """Share of the steps, the last ones, in which it falls to 0."""
 BETAS = (0.9, 0.95)
 """Of Adam: the second moment of its usual .999 would remember the first, large gradients to the end."""
+SMALLER = 0.1
+"""Learning rate of GRPO behind what demonstrations have taught, over its usual one, which loses it again."""
 CHUNK = 16
 """Episodes of a forward pass, where the settings name no number."""
 BATCH = "demonstrations"
@@ -84,6 +86,19 @@ class WarmStart:
     before: float | None = None
     after: float | None = None
     rehearsed: int = 0
+
+    @property
+    def learned(self) -> bool:
+        """Whether demonstrations that were held out became likely: what is left to GRPO is little.
+
+        >>> WarmStart(90, 90, unlikely=40, steps=240, before=4.8, after=0.2).learned
+        True
+        >>> WarmStart(5, 5, unlikely=2, steps=60, before=4.8, after=0.2).learned  # too few to hold some out
+        False
+        >>> WarmStart(90, 90, unlikely=40, steps=240, before=4.8, after=1.2).learned
+        False
+        """
+        return self.unlikely >= 2 * HELD_OUT and self.after is not None and self.after < LIKELY
 
 
 def find_demonstrations(
