@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_assets.records import Message, Trajectory
-from trace_assets.training.rehearsal import NOTHING, Rehearsed, is_own_success, rehearsal_rows
+from trace_assets.training.rehearsal import NOTHING, Rehearsed, rehearsal_rows
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -57,18 +57,6 @@ def test_an_episode_of_other_tokens_is_left_out(played: list[Any], base: Path) -
     assert rehearsal_rows(NOTHING, base) == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"success": False}, {"success": None}, {"split": "test"}, {"source": "importer:a"}, {"adapter": "a"}],
-)
-def test_only_own_successes_at_discovery_tasks_are_rehearsed(
-    played: list[Any], change: dict[str, Any]
-) -> None:
-    one = stored(played)[0]
-    assert is_own_success(one)
-    assert not is_own_success(one.model_copy(update=change))
-
-
 def test_what_is_rehearsed_is_part_of_what_a_run_is_known_by(played: list[Any]) -> None:
     all_of_them = Rehearsed(stored(played))
     assert all_of_them.version == Rehearsed(stored(played)).version
@@ -105,10 +93,13 @@ def test_the_base_models_successes_are_rehearsed_where_training_begins_with_demo
 
     study = Study(Home.open(tmp_path), Settings())
     own = [one.model_copy(update={"target": study.target.name}) for one in stored(played)]
+    changes: list[dict[str, Any]] = [
+        *({"success": False}, {"success": None}, {"split": "validation"}),
+        *({"source": "importer:a"}, {"adapter": "a"}, {"target": "another"}),
+    ]
     others = [
-        own[0].model_copy(update={"trajectory_id": "failed", "success": False}),
-        own[0].model_copy(update={"trajectory_id": "imported", "source": "importer:a"}),
-        own[0].model_copy(update={"trajectory_id": "elsewhere", "target": "another"}),
+        own[0].model_copy(update={"trajectory_id": f"other {number}", **change})
+        for number, change in enumerate(changes)
     ]
     write_trajectories(study.store, [*own[:3], *others], "a")
     write_trajectories(study.store, own[3:], "b")

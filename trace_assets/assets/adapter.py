@@ -32,7 +32,7 @@ from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
-from trace_assets.training.rehearsal import NOTHING, Rehearsed, drawn, is_own_success
+from trace_assets.training.rehearsal import NOTHING, Rehearsed, drawn, own_successes
 from trace_assets.training.validation import readings
 from trace_assets.training.warm_start import PROCEDURE
 from trace_assets.workflows.rounds import later_rollouts
@@ -203,11 +203,11 @@ def rehearsed_by(study: Study, capability_id: str) -> Rehearsed:
         return NOTHING
     store, target = study.store, study.target
     found = {
-        batch: [
-            one.trajectory_id
-            for one in store.read(TrajectoryHead, batch)
-            if one.target == target.name and is_own_success(one)
-        ]
+        batch: store.scan(TrajectoryHead, batch)
+        .filter(own_successes(target.name))
+        .select("trajectory_id")
+        .collect()["trajectory_id"]
+        .to_list()
         for batch in sorted(store.partitions(TrajectoryHead))
     }
     chosen = drawn(found.values())

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
 from trace_assets.errors import InputError
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.protocol import Conversation
 from trace_assets.policies.token_policy import Spoken
-from trace_assets.records import Message, ToolSpec, Trajectory, TrajectoryHead
+from trace_assets.records import Message, ToolSpec, Trajectory
 from trace_assets.store.content import text_version
 from trace_assets.training.demonstrations import written_ids
 from trace_assets.training.episodes import Row, to_row
@@ -50,9 +52,13 @@ class Rehearsed:
 NOTHING = Rehearsed()
 
 
-def is_own_success(head: TrajectoryHead) -> bool:
-    """Say whether an episode was played here by the base model itself, on a discovery task, and succeeded."""
-    return bool(head.success) and head.split == "discovery" and head.source == "rollout" and not head.adapter
+def own_successes(target: str) -> pl.Expr:
+    """Return what holds of rows of `trajectories` that may be rehearsed.
+
+    The base model itself played them here, on discovery tasks of the target, and succeeded.
+    """
+    of_target = (pl.col("target") == target) & (pl.col("split") == "discovery")
+    return of_target & pl.col("success") & (pl.col("source") == "rollout") & pl.col("adapter").is_null()
 
 
 def drawn(batches: Iterable[Iterable[str]]) -> set[str]:
