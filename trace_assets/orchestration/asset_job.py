@@ -16,7 +16,7 @@ def asset_job(definitions: dg.Definitions) -> dg.JobDefinition:
     history: as much work as most items are. Here the next run of the same assets finds them made.
     """
     job: Any = definitions.resolve_implicit_global_asset_job_def()
-    if "as_ephemeral_job" not in vars(job):
+    if hasattr(job, "as_ephemeral_job") and "as_ephemeral_job" not in vars(job):
         job.as_ephemeral_job = _Parts(job)
     return cast(dg.JobDefinition, job)
 

@@ -1,7 +1,8 @@
 """What a step prints goes on to the terminal while Dagster keeps it in a file.
 
 Dagster has two `tail` follow the files, and two Pythons look whether these were orphaned: four processes a
-run, which take as long as most items. Here a thread follows each file; it ends with its process.
+run, which take as long as most items. Here a thread follows each file; it ends with its process. A Dagster
+that is built otherwise follows them as it does.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from dagster._core.execution import compute_logs
-
+COMPUTE_LOGS = "dagster._core.execution.compute_logs"
+"""Where Dagster's own way is, by the name `tail_to_stream`; private, so looked up and not relied on."""
 POLL_SECONDS = 0.2
 CHUNK = 1 << 16
 
 
 def show_by_threads() -> None:
     """Have the output of this process's runs shown by threads."""
-    compute_logs.__dict__["tail_to_stream"] = shown
+    with suppress(ImportError):
+        names = vars(import_module(COMPUTE_LOGS))
+        if "tail_to_stream" in names:
+            names["tail_to_stream"] = shown
 
 
 @contextmanager
