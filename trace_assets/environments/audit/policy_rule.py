@@ -41,7 +41,7 @@ def keeps_the_rule(subject: Subject) -> Finding:
     it holds.
     """
     cases = [one for case in decided(subject) for one in _things(subject, case)]
-    policy = PolicyText(_policy(subject))
+    policy = PolicyText(policy_of(subject))
     tools = [tool["function"]["name"] for tool in subject.probe.tools()]
     now = time_of(policy.now)
     for tool in sorted({name for one in cases for name in one.made}):
@@ -58,7 +58,8 @@ def keeps_the_rule(subject: Subject) -> Finding:
     return Finding("skip", NO_RULE)
 
 
-def _policy(subject: Subject) -> str:
+def policy_of(subject: Subject) -> str:
+    """Return the policy that an environment's agents are told."""
     own = subject.contract.policy if subject.contract else ""
     return own or "\n".join(str(m.get("content") or "") for m in decided(subject)[0].first[:1])
 
@@ -188,7 +189,7 @@ NO_LIST = "no values are listed as the only ones for what the oracle says in its
 
 def keeps_the_lists(subject: Subject) -> Finding:
     """Where policy or descriptions list an argument's values as the only ones, the oracle gives no other."""
-    policy = _policy(subject)
+    policy = policy_of(subject)
     declared = {t["function"]["name"]: t["function"] for t in subject.probe.tools()}
     wrong: Counter[str] = Counter()
     n = 0

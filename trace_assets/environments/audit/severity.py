@@ -48,6 +48,7 @@ SEVERITIES: dict[str, Severity] = {
     "trace.purpose.looked_up": "error",
     "trace.purpose.values": "error",
     "trace.purpose.rule": "error",
+    "trace.purpose.policy": "error",
     "trace.purpose.labelled_runs": "error",
     "trace.told.opening": "error",
     "trace.told.results": "error",
@@ -156,7 +157,7 @@ class Rules(BaseModel):
     """Share of episodes in which an agent may be paid that a model has do without the capability."""
 
 
-RULES = Rules(version="6", severities=SEVERITIES)
+RULES = Rules(version="7", severities=SEVERITIES)
 """The policy of this version."""
 
 

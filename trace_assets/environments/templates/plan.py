@@ -7,6 +7,7 @@ from typing import Any
 
 from trace_assets.environments.templates.drawable import drawable, has_maps
 from trace_assets.environments.templates.object_context import Filled, Ground
+from trace_assets.environments.templates.other_rules import keeping_the_others
 from trace_assets.environments.templates.problems import thin
 from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENINGS, sources
 
@@ -59,6 +60,8 @@ def plan(ground: Ground, wishes: Sequence[dict[str, Any]], **more: Any) -> Fille
     }
     for one in filled.values():
         values |= one.values
+    kept = keeping_the_others(ground, wishes, values)
+    wishes = kept.wishes
     guards = [
         guard for guard in contract.guards if guard.read == ground.read and guard.object_argument == key
     ]
@@ -71,10 +74,10 @@ def plan(ground: Ground, wishes: Sequence[dict[str, Any]], **more: Any) -> Fille
         "read": ground.read,
         "reading": reading,
         "key": key,
-        "record": ground.record,
+        "record": kept.record,
         "compact": bool(shape and shape.compact),
         "identifiers": ground.identifiers,
-        "values": values,
+        "values": kept.values,
         "openings": list(OPENINGS if built else contract.phrasing.openings) or [""],
         "closings": list(CLOSINGS if built else contract.phrasing.closings) or [""],
         "frames": list(FRAMES if built else contract.phrasing.frames) or list(DEFAULT_FRAMES),
