@@ -111,4 +111,25 @@ FAULTS = (
         "bills",
         (('[name, arguments.get("amount")]', "[name, [*arguments.values(), None][1]]"),),
     ),
+    Animal(
+        "renews what another sentence of its policy forbids",
+        "trace.purpose.policy",
+        "loans",
+        (
+            (
+                'refuse, and say so."',
+                'refuse, and say so. Today is 2031-05-01. "\n'
+                '    "Loans whose due date is in the past cannot be renewed."',
+            ),
+            ('RULE = "Renew', 'RULE = (\n    "Renew'),
+            ("WISHES = [", ")\nWISHES = ["),
+            (
+                'return "reserved" if episode["reserved"] else "free", False',
+                "due = f\"2031-04-{10 + int(episode['loan'][1:]) % 20}\"\n"
+                '        state = "reserved" if episode["reserved"] else "free"\n'
+                '        shown = {"loan": episode["loan"], "state": state, "due_date": due}\n'
+                "        return str(shown).replace(\"'\", '\"'), False",
+            ),
+        ),
+    ),
 )

@@ -23,6 +23,7 @@ from tests.quick import one_of_each
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Purpose, Sizes
+from trace_assets.environments.audit.policy_breaches import NO_RECORD
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
 from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
 from trace_assets.environments.audit.told import ONE_DECISION
@@ -324,7 +325,7 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 
 WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
-NOTHING_TO_TELL = {NO_RUNS, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION}
+NOTHING_TO_TELL = {NO_RUNS, NO_RECORD, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION}
 FEW = [
     ("clinic", "write_against_policy"),
     ("embedded", "unrecovered_error"),

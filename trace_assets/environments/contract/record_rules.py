@@ -1,8 +1,8 @@
 """What a policy asks of an object before a tool is used on it, beside its lists of alternatives.
 
-Its sentences are read as the detectors read them: states that forbid, dates that have passed, spans before and
-after dates, conditions that belong together, numbers and values that an argument may not have. Recipes draw
-scenes that keep to it, and the audit holds the oracle's calls against it.
+Its sentences are read as the detectors read them: states that forbid, dates that have passed, spans before
+and after dates, conditions that belong together, numbers and values that an argument may not have. Recipes
+draw scenes that keep to it, and the audit holds the oracle's calls against it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, same_ver
 from trace_assets.diagnosis.detectors.wording import last_name
 
 _DAY = len("2030-01-31")
+_PASSED = re.compile(
+    r"\b(?:already|past|passed|expired|elapsed|over|ended|finished|begun|started|took place|gone)\b"
+)
+"""What is said of a moment. Closed is a state: closed shops are no shops whose date has passed."""
 _NOT_IF = re.compile(r"\bnot (?:if|when|while|once|where)\b")
-"""How a sentence that allows goes on with what forbids: which of its conditions is which could not be told."""
+"""How a sentence that allows goes on with what forbids: which condition is which could not be told."""
 _QUOTED = re.compile(r"'[^']{2,40}'|\"[^\"]{2,40}\"|`[^`]{2,40}`")
 
 
@@ -62,8 +66,8 @@ class RecordRules:
         given: By argument, the values that the tool is called with.
         dates: By field, a date of a record, of those in lists too; None takes those of `values`.
 
-    >>> text = PolicyText("It is 2031-05-01. Shipped orders cannot be changed. Orders whose pick-up date is in "
-    ...                   "the past can no longer be changed.")
+    >>> text = PolicyText("It is 2031-05-01. Shipped orders cannot be changed. Orders whose pick-up date "
+    ...                   "is in the past can no longer be changed.")
     >>> known = {"state": ["shipped", "packed"], "pickup_date": ["2031-04-30"]}
     >>> rules = RecordRules(text, "change_order", ["change_order"], known)
     >>> rules.forbids("state", "shipped"), rules.forbids("state", "packed")
@@ -90,7 +94,13 @@ class RecordRules:
         self.tool, self.now, self._today = tool, policy.now, policy.clock
         self._bans = [one for one in bans(policy, tool, values, told, (), tools) if is_meant(one.sentence)]
         self._windows = [one for one in windows(policy, tool) if self.now and is_meant(one.sentence)]
-        self._past = [one for one in policy.forbids_past(tool) if self._today and is_meant(one.text)]
+        states = {one.sentence for one in self._bans}
+        self._past = [
+            one
+            for one in policy.forbids_past(tool)
+            if self._today and is_meant(one.text)
+            if "date" in one.words or (one.text not in states and _PASSED.search(one.text))
+        ]
         read = clauses(policy, tool, values, told)
         mixed = read is not None and any(_NOT_IF.search(one) for one in read.sentences)
         self._clauses = read if read and not mixed and all(map(is_meant, read.sentences)) else None

@@ -1,8 +1,8 @@
 """Scenes that keep to every other rule of the policy than the one that is taught.
 
-A recipe draws records from values that were seen, and among these are such as forbid what the right way does:
-a flight that has left, a contract that has ended. What decides on purpose stays; all else is drawn so that the
-change is right.
+A recipe draws records from values that were seen, and among these are such as forbid what the right way
+does: a flight that has left, a contract that has ended. What decides on purpose stays; all else is drawn so
+that the change is right.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ def keeping_the_others(
     tools = [one.name for one in ground.contract.tools if one.mutates]
     for wish in found.wishes:
         decided = _decided(wish)
+        wish["guard"] = _allowed_by(wish, policy, tools, known)
         for rules in _rules(ground, policy, tools, known, dates, wish, found.values):
             tests = list(rules.together(decided))
             for path, held in schemas.items():
@@ -110,6 +111,21 @@ def _decided(wish: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(fields | {one["field"] for one in guard.get("rule", ())}) - {""}
 
 
+def _allowed_by(
+    wish: Mapping[str, Any], policy: PolicyText, tools: Sequence[str], known: Mapping[str, Sequence[str]]
+) -> dict[str, Any] | None:
+    """Return a wish's guard with the states alone in which the policy, too, allows the change.
+
+    That a detector names one state in which it is wrong does not make it right in all others.
+    """
+    guard: dict[str, Any] | None = wish["guard"]
+    if not guard or not guard["field"] or not guard["allowed"]:
+        return guard
+    rules = RecordRules(policy, wish["tool"], tools, known)
+    right = [one for one in guard["allowed"] if not rules.forbids(guard["field"], one)]
+    return {**guard, "allowed": right or guard["allowed"]}
+
+
 def _rules(
     ground: Ground,
     policy: PolicyText,
@@ -133,14 +149,13 @@ def _keep(
     is_right: Callable[[Any], bool],
     now: str | None,
 ) -> None:
-    """Leave out of a field what is not right for a wish: for this one alone where the field is the record's."""
+    """Leave out of a field what is not right for a wish: for it alone where the field is the record's own."""
     own = list(wish["records"].get(path, ())) or _drawn(held)
     right = [value for value in own if is_right(value)]
     if len(right) == len(own):
         return
-    if all(time_of(value) is not None for value in own):
-        if len(right) < ENOUGH_DATES:
-            right = sorted({*right, *filter(is_right, _around(own, now))})
+    if all(time_of(value) is not None for value in own) and len(right) < ENOUGH_DATES:
+        right = sorted({*right, *filter(is_right, _around(own, now))})
     if not right:
         return
     if "." not in path and "[]" not in path:
