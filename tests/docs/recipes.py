@@ -33,6 +33,10 @@ enters, and no word of a domain stands in a recipe. This page is written by
   they decide, and not the one field that a detector named: each holds alone in some scenes, two in others,
   none in half. A condition that hangs on words beside a field holds where the request says them; one that
   no field shows is never met.
+- A record that keeps to every other rule of the policy that can be read (states that forbid, dates that
+  have passed, spans, conditions that belong together, numbers and values of arguments): what decides is what
+  is taught. Values that would break one are not drawn; where too few dates that were seen are left, others
+  are drawn beside them. What other tools show (the bills of a line's owner) is drawn as it was seen.
 - A refusal that the scene itself calls for (an object that is not there) costs nothing.
 
 ## Where they were filled
