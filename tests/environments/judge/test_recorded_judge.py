@@ -30,15 +30,19 @@ SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND]
 SEEN_AT_FIRST = {"gym_hold_firm", "pharmacy_all_medicines"}
 QUICK = {
     *("bank_fee_refund", "hotel_right_booking", "retail_cheapest_variant", "airline_cancel_rule"),
-    *("town_deadline", "vet_all_medicines", "recycling_quota"),
+    *("town_deadline", "vet_all_medicines", "museum_groups", "lab_units"),
 }
 THIRD = {
-    "languages_wish": ("oracle", "untold"),
-    "paper_last_issue": ("oracle", "untold"),
-    "museum_groups": ("oracle", "untold"),
-    "recycling_quota": ("oracle", "untold", "lacking"),
+    "railway_delay": "oracle",
+    "workshop_estimate": "oracle",
+    "lab_units": "lacking",
+    "languages_wish": "lacking",
+    "paper_last_issue": "lacking",
+    "museum_groups": "",
+    "recycling_quota": "",
+    "donation_interval": "",
 }
-"""Of the third set, what a model answered; of none it was asked to the end, and it rejects none so far."""
+"""Of the third set, what was asked to the end, and the check that rejects it; empty: it passes all."""
 TOLD = {
     ("sound", "airline_cancel_rule"): set[str](),
     ("sound", "hotel_refund_rounding"): set[str](),
@@ -95,9 +99,11 @@ def test_at_first_sight_it_saw_two_of_the_second_set(one: Unforeseen, tmp_path: 
 
 
 @pytest.mark.parametrize("one", each([one for one in third_set() if one.name in THIRD]))
-def test_what_is_on_record_of_the_third_set_rejects_none(one: Unforeseen, tmp_path: Path) -> None:
-    found = judged(one, "third.jsonl", THIRD[one.name], tmp_path)
-    assert {row.status for row in found.values()} == {"pass"}, found
+def test_at_first_sight_it_sees_these_of_the_third_set(one: Unforeseen, tmp_path: Path) -> None:
+    found = judged(one, "third.jsonl", ASKED, tmp_path)
+    assert set(against(found)) == {THIRD[one.name]} - {""}, found
+    assert bool(THIRD[one.name]) == (one.kind != "sound")
+    assert THIRD[one.name] or all(row.status == "pass" for row in found.values()), found
 
 
 @pytest.mark.parametrize("one", each([one for one in FIRST if (one.kind, one.name) in TOLD]))

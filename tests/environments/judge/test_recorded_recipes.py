@@ -18,10 +18,16 @@ from trace_assets.store import Home
 from trace_assets.study import Study
 
 RECORDING = Path(__file__).parent / "recordings" / "recipes.jsonl"
-REJECTED = {"write-against-state", "unverified-write"}
-"""Their scenes break another rule of the policy than the one that is taught; a blind comparison agrees."""
-PASSED = {"write-without-read"}
-"""Asked of the oracle alone."""
+ORACLE = {
+    "write-against-policy": ("pass", "paid as well"),
+    "write-against-state": ("fail", "including basic economy, can change cabin"),
+    "write-without-consent": ("fail", "the user has to be identified"),
+    "write-without-read": ("pass", "paid as well"),
+    "unverified-write": ("fail", "what is right cannot be told"),
+}
+"""Of capabilities, what the oracle's check comes to, and why. Those that fail: a rule is taught that is not
+the policy's for what is asked; a step is left out that the policy puts before all others; a bill decides that
+nobody looks at. None breaks a sentence about the record itself."""
 
 pytestmark = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
 
@@ -37,10 +43,10 @@ def test_what_is_on_record_of_the_oracle_is_replayed(spec: CapabilitySpec, tmp_p
     judge = open_judge(Study(Home.open(tmp_path), load_settings(None, given)), "cap", "environment_audit")
     subject = recipe_subject(spec, judge)
     check = "trace.judge.oracle"
-    if spec.capability_id not in REJECTED | PASSED:
+    if spec.capability_id not in ORACLE:
         with pytest.raises(Unavailable, match="not recorded"):
             findings(subject, [check])
         return
     found = findings(subject, [check])[check]
-    assert found.status == ("fail" if spec.capability_id in REJECTED else "pass"), found
-    assert spec.capability_id in PASSED or "compared blindly, the right solution is paid" in found.evidence
+    status, why = ORACLE[spec.capability_id]
+    assert found.status == status and why in found.evidence, found

@@ -56,7 +56,7 @@ def breaks_no_sentence(subject: Subject) -> Finding:
             values[field].add(value)
         for name, value in one.arguments.items():
             given[one.tool][name].add(str(value))
-    policy = PolicyText(policy_of(subject))
+    policy = PolicyText(_told(subject))
     tools = [name for t in subject.probe.tools() if subject.probe.writes(name := t["function"]["name"])]
     rules = {one: RecordRules(policy, one, tools, values, given[one]) for one in given}
     broken: list[tuple[_Change, Breach]] = []
@@ -75,6 +75,14 @@ def breaks_no_sentence(subject: Subject) -> Finding:
     return Finding(
         "fail" if broken else "pass", words, len(broken) / n, n, "no change does", low=low, high=high
     )
+
+
+def _told(subject: Subject) -> str:
+    """Return the target's policy, and what the environment tells its agents where that is something else."""
+    policy = policy_of(subject)
+    first = decided(subject)[0].first
+    told = "\n".join(str(m.get("content") or "") for m in first if m["role"] == "system")
+    return policy if told.strip() in policy else told if policy in told else f"{policy}\n{told}"
 
 
 def _changes(subject: Subject, seed: int) -> Iterator[_Change]:
