@@ -38,11 +38,13 @@ THIRD = {
     "lab_units": "lacking",
     "languages_wish": "lacking",
     "paper_last_issue": "lacking",
-    "museum_groups": "",
-    "recycling_quota": "",
+    "parking_permits": "",
     "donation_interval": "",
+    "museum_groups": "",
+    "railway_connection": "",
+    "recycling_quota": "",
 }
-"""Of the third set, what was asked to the end, and the check that rejects it; empty: it passes all."""
+"""The third set, and the check that rejects each; empty: it passes all, wrongly only `parking_permits`."""
 TOLD = {
     ("sound", "airline_cancel_rule"): set[str](),
     ("sound", "hotel_refund_rounding"): set[str](),
@@ -98,11 +100,11 @@ def test_at_first_sight_it_saw_two_of_the_second_set(one: Unforeseen, tmp_path: 
     assert bool(against(found)) == (one.name in SEEN_AT_FIRST or seen_by_a_later_rule), found
 
 
-@pytest.mark.parametrize("one", each([one for one in third_set() if one.name in THIRD]))
-def test_at_first_sight_it_sees_these_of_the_third_set(one: Unforeseen, tmp_path: Path) -> None:
+@pytest.mark.parametrize("one", each(third_set()))
+def test_at_first_sight_it_sees_five_of_the_third_set(one: Unforeseen, tmp_path: Path) -> None:
     found = judged(one, "third.jsonl", ASKED, tmp_path)
     assert set(against(found)) == {THIRD[one.name]} - {""}, found
-    assert bool(THIRD[one.name]) == (one.kind != "sound")
+    assert bool(THIRD[one.name]) == (one.kind != "sound" and one.name != "parking_permits")
     assert THIRD[one.name] or all(row.status == "pass" for row in found.values()), found
 
 

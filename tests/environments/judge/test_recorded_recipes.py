@@ -10,7 +10,6 @@ import pytest
 from tests.audit_fixtures.purpose.here import findings
 from tests.environments.judge.tau2_recipes import SPECS, recipe_subject
 from tests.environments.recipe_cases import REAL
-from trace_assets.errors import Unavailable
 from trace_assets.records import CapabilitySpec
 from trace_assets.resources.analysts import open_judge
 from trace_assets.settings import load_settings
@@ -18,15 +17,17 @@ from trace_assets.store import Home
 from trace_assets.study import Study
 
 RECORDING = Path(__file__).parent / "recordings" / "recipes.jsonl"
+CHECKS = ("oracle", "untold", "lacking", "reworded", "partly", "coherent")
 ORACLE = {
     "write-against-policy": ("pass", "paid as well"),
     "write-against-state": ("fail", "including basic economy, can change cabin"),
     "write-without-consent": ("fail", "the user has to be identified"),
     "write-without-read": ("pass", "paid as well"),
     "unverified-write": ("fail", "what is right cannot be told"),
+    "unverified-refuel": ("fail", "what is right cannot be told"),
 }
 """Of capabilities, what the oracle's check comes to, and why. Those that fail: a rule is taught that is not
-the policy's for what is asked; a step is left out that the policy puts before all others; a bill decides that
+the policy's for what is asked; a step is left out that the policy puts before all others; bills decide that
 nobody looks at. None breaks a sentence about the record itself."""
 
 pytestmark = pytest.mark.skipif(REAL not in os.environ, reason=f"no {REAL}")
@@ -38,15 +39,12 @@ def test_they_are_two_of_each_of_three_desks() -> None:
 
 
 @pytest.mark.parametrize("spec", [pytest.param(one, id=one.capability_id) for one in SPECS])
-def test_what_is_on_record_of_the_oracle_is_replayed(spec: CapabilitySpec, tmp_path: Path) -> None:
+def test_two_pass_and_four_are_rejected_by_their_oracle(spec: CapabilitySpec, tmp_path: Path) -> None:
     given = ["synthesis.judge=strong-general-model", f"writer.recording={RECORDING}"]
     judge = open_judge(Study(Home.open(tmp_path), load_settings(None, given)), "cap", "environment_audit")
     subject = recipe_subject(spec, judge)
-    check = "trace.judge.oracle"
-    if spec.capability_id not in ORACLE:
-        with pytest.raises(Unavailable, match="not recorded"):
-            findings(subject, [check])
-        return
-    found = findings(subject, [check])[check]
+    found = findings(subject, [f"trace.judge.{name}" for name in CHECKS])
     status, why = ORACLE[spec.capability_id]
-    assert found.status == status and why in found.evidence, found
+    oracle = found["trace.judge.oracle"]
+    assert oracle.status == status and why in oracle.evidence, found
+    assert status == "fail" or all(one.status == "pass" for one in found.values()), found
