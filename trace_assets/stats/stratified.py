@@ -91,7 +91,7 @@ def _swapped(lacks: Ints, fails: Bools, permutations: int, rng: np.random.Genera
     for kind, n, lacking in zip(kinds, needed, together, strict=True):
         if not kind.any():
             continue  # whatever it meets, nothing is lacking
-        still, others = np.full(permutations, n), of_all
+        still, others = np.full(permutations, n), np.full(permutations, of_all)
         for place, own in enumerate(left):
             others = others - own  # what is left of the kinds of outcomes that come after this one
             if place == len(left) - 1 and n < _DRAWN_ONE_BY_ONE:
