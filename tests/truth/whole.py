@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -143,24 +143,21 @@ def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[s
     parents = {one.parent for one in said.capabilities.values()}
     runs = _same_sets(readings)
     telling = {key for key, one in said.capabilities.items() if matched.is_telling(one, runs)}
+
+    def among(named: Callable[[str], Iterable[str]]) -> Share:
+        """Count the failures of which one of these capabilities says the cause."""
+        return _of(any(match(one["run"], key) == "same" for key in named(one["run"])) for one in agent)
+
     return {
         **unread_figures(said.causes, read),
         "wanted capabilities: kept or promising": _of(one.verdict in GOOD for one in wants),
         "wanted capabilities: candidate or better": _of(bool(one.verdict) for one in wants),
-        "the cause is among the candidates": _of(
-            any(match(one["run"], key) == "same" for key in said.capabilities) for one in agent
+        "the cause is among the candidates": among(lambda _: said.capabilities),
+        "the cause is among the candidates that are no case's parent": among(
+            lambda _: said.capabilities.keys() - parents
         ),
-        "the cause is among the candidates that are no case's parent": _of(
-            any(match(one["run"], key) == "same" for key in said.capabilities if key not in parents)
-            for one in agent
-        ),
-        "the cause is among the candidates that say nothing of control": _of(
-            any(match(one["run"], key) == "same" for key in said.capabilities if key in telling)
-            for one in agent
-        ),
-        "the cause is among what the run lacks": _of(
-            any(match(one["run"], key) == "same" for key in said.lacks.get(one["run"], ())) for one in agent
-        ),
+        "the cause is among the candidates that say nothing of control": among(lambda _: telling),
+        "the cause is among what the run lacks": among(lambda run: said.lacks.get(run, ())),
         "the capability named says the cause": _of(one == "same" for one in named),
         "the capability named says the cause and nothing of control": _of(
             one == "same" and causes[row["run"]].capability in telling

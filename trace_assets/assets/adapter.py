@@ -32,7 +32,7 @@ from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
-from trace_assets.training.rehearsal import NOTHING, Rehearsed, drawn, own_successes
+from trace_assets.training.rehearsal import NOTHING, Rehearsed, drawn, own_successes, rehearsal_version
 from trace_assets.training.validation import readings
 from trace_assets.training.warm_start import PROCEDURE
 from trace_assets.workflows.rounds import later_rollouts
@@ -185,7 +185,10 @@ def _folder(study: Study, name: str = "") -> Path:
     if name:
         environment_id = read_environment(study, name).environment_id
         seeds = seeds_fingerprint(study, environment_id)
-        warm = [PROCEDURE, rehearsed_by(study, name).version] if read_verdict(study, name).warm_start else []
+        warm: list[str] = []
+        if read_verdict(study, name).warm_start:
+            ids = [one for own in _rehearsed_ids(study).values() for one in own]
+            warm = [PROCEDURE, rehearsal_version(ids, study.target.tools)]
         key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
     else:
         recipe = section.unaided().recipe_version()
@@ -201,18 +204,23 @@ def rehearsed_by(study: Study, capability_id: str) -> Rehearsed:
     """
     if not read_verdict(study, capability_id).warm_start:
         return NOTHING
-    store, target = study.store, study.target
+    found = _rehearsed_ids(study)
+    kept = [one for batch, ids in found.items() for one in read_some(study.store, batch, ids)]
+    return Rehearsed(kept, study.target.tools) if kept else NOTHING
+
+
+def _rehearsed_ids(study: Study) -> dict[str, list[str]]:
+    """Return by batch the ids of the episodes that are rehearsed, ascending."""
     found = {
-        batch: store.scan(TrajectoryHead, batch)
-        .filter(own_successes(target.name))
+        batch: study.store.scan(TrajectoryHead, batch)
+        .filter(own_successes(study.target.name))
         .select("trajectory_id")
         .collect()["trajectory_id"]
         .to_list()
-        for batch in sorted(store.partitions(TrajectoryHead))
+        for batch in sorted(study.store.partitions(TrajectoryHead))
     }
     chosen = drawn(found.values())
-    kept = [one for batch, ids in found.items() for one in read_some(store, batch, sorted(chosen & {*ids}))]
-    return Rehearsed(kept, target.tools) if kept else NOTHING
+    return {batch: sorted(chosen & {*ids}) for batch, ids in found.items()}
 
 
 def _budget(study: Study) -> int:

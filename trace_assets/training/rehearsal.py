@@ -44,12 +44,21 @@ class Rehearsed:
 
     @property
     def version(self) -> str:
-        """Names the episodes and tools; the id of an episode names what decided it."""
-        ids = [one.trajectory_id for one in self.trajectories]
-        return text_version(*(tool.model_dump_json() for tool in self.tools), *ids) if ids else ""
+        """Names the episodes and tools."""
+        return rehearsal_version([one.trajectory_id for one in self.trajectories], self.tools)
 
 
 NOTHING = Rehearsed()
+
+
+def rehearsal_version(ids: Sequence[str], tools: Sequence[ToolSpec]) -> str:
+    """Return what names episodes that are rehearsed, empty for none; an id names what decided its episode.
+
+    Args:
+        ids: Of the episodes, in any order.
+        tools: What the target offers.
+    """
+    return text_version(*(tool.model_dump_json() for tool in tools), *sorted(ids)) if ids else ""
 
 
 def own_successes(target: str) -> pl.Expr:

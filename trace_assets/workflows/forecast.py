@@ -144,7 +144,7 @@ def _causes(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     done = {row.trajectory_id for row in study.store.read(LackCause)}
     faults = {row.trajectory_id: row.fault for row in study.store.read(Triage)}
     for target, group in groups.items():
-        context = known_of(study, target, group).context
+        context = context_of(study, target, group, outcomes_known=True)
         beside = estimate_tokens(context.text)
         for one in group:
             failed = one.success is False and faults.get(one.trajectory_id, "agent") == "agent"

@@ -14,14 +14,10 @@ import pytest
 
 from tests.audit_fixtures.purpose.here import findings
 from tests.audit_fixtures.unforeseen.runner import Unforeseen, second_set, third_set, unforeseen
+from tests.environments.judge.recorded import recorded_judge
 from tests.environments.test_unforeseen import NOT_SEEN, SEEN_OF_THE_SECOND
 from trace_assets.environments.audit.check import Finding
-from trace_assets.resources.analysts import open_judge
-from trace_assets.settings import load_settings
-from trace_assets.store import Home
-from trace_assets.study import Study
 
-FOLDER = Path(__file__).parent / "recordings"
 ASKED = ("oracle", "untold", "lacking", "reworded", "partly", "coherent")
 AT_FIRST = ASKED[:4]
 """The checks that there were when the second set was first tried."""
@@ -57,9 +53,7 @@ TOLD = {
 
 
 def judged(one: Unforeseen, file: str, checks: tuple[str, ...], home: Path) -> dict[str, Finding]:
-    given = ["synthesis.judge=strong-general-model", f"writer.recording={FOLDER / file}"]
-    judge = open_judge(Study(Home.open(home), load_settings(None, given)), "cap", "environment_audit")
-    found = findings(one.subject(judge), [f"trace.judge.{name}" for name in checks])
+    found = findings(one.subject(recorded_judge(file, home)), [f"trace.judge.{name}" for name in checks])
     return {name.rpartition(".")[2]: finding for name, finding in found.items()}
 
 

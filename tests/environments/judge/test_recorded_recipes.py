@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.audit_fixtures.purpose.here import findings
+from tests.environments.judge.recorded import recorded_judge
 from tests.environments.judge.tau2_recipes import SPECS, recipe_subject
 from tests.environments.recipe_cases import REAL
 from trace_assets.records import CapabilitySpec
-from trace_assets.resources.analysts import open_judge
-from trace_assets.settings import load_settings
-from trace_assets.store import Home
-from trace_assets.study import Study
 
-RECORDING = Path(__file__).parent / "recordings" / "recipes.jsonl"
 CHECKS = ("oracle", "untold", "lacking", "reworded", "partly", "coherent")
 ORACLE = {
     "write-against-policy": ("pass", "paid as well"),
@@ -40,9 +36,7 @@ def test_they_are_two_of_each_of_three_desks() -> None:
 
 @pytest.mark.parametrize("spec", [pytest.param(one, id=one.capability_id) for one in SPECS])
 def test_two_pass_and_four_are_rejected_by_their_oracle(spec: CapabilitySpec, tmp_path: Path) -> None:
-    given = ["synthesis.judge=strong-general-model", f"writer.recording={RECORDING}"]
-    judge = open_judge(Study(Home.open(tmp_path), load_settings(None, given)), "cap", "environment_audit")
-    subject = recipe_subject(spec, judge)
+    subject = recipe_subject(spec, recorded_judge("recipes.jsonl", tmp_path))
     found = findings(subject, [f"trace.judge.{name}" for name in CHECKS])
     status, why = ORACLE[spec.capability_id]
     oracle = found["trace.judge.oracle"]

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.policy_clauses import Atom
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.values import time_of
 from trace_assets.environments.contract.record_rules import RecordRules
@@ -77,31 +79,32 @@ def keeping_the_others(
         decided = _decided(wish)
         wish["guard"] = _allowed_by(wish, policy, tools, known)
         for rules in _rules(ground, policy, tools, known, dates, wish, found.values):
-            tests = list(rules.together(decided))
-            for path, held in schemas.items():
-                field = path.replace("[]", "")
-                if field in decided:
-                    continue
-                asked = [(atom, wanted) for name, atom, wanted in tests if name == field]
-
-                def is_right(
-                    value: Any,
-                    rules: RecordRules = rules,
-                    field: str = field,
-                    asked: Sequence[tuple[Any, bool]] = tuple(asked),
-                ) -> bool:
-                    return not rules.forbids(field, value) and all(
-                        rules.settles(atom, field, value, wanted) for atom, wanted in asked
-                    )
-
-                _keep(wish, path, held, is_right, rules.now)
-            for argument in found.values.keys() - decided:
-                if argument in {name for one in wish["wordings"] for name in one["arguments"]}:
-                    own = found.values[argument]
-                    found.values[argument] = [
-                        one for one in own if not rules.forbids_argument(argument, one)
-                    ] or own
+            _keep_records(wish, schemas, rules, decided)
+            asked_for = {name for one in wish["wordings"] for name in one["arguments"]}
+            for argument in found.values.keys() & asked_for - decided:
+                own = found.values[argument]
+                found.values[argument] = [
+                    one for one in own if not rules.forbids_argument(argument, one)
+                ] or own
     return found
+
+
+def _keep_records(
+    wish: dict[str, Any], schemas: Mapping[str, dict[str, Any]], rules: RecordRules, decided: frozenset[str]
+) -> None:
+    """Leave out of the records of a wish what some rules do not allow; what decides on purpose stays."""
+    tests = list(rules.together(decided))
+    for path, held in schemas.items():
+        field = path.replace("[]", "")
+        if field not in decided:
+            asked = [(atom, wanted) for name, atom, wanted in tests if name == field]
+            _keep(wish, path, held, partial(_is_right, rules, field, asked), rules.now)
+
+
+def _is_right(rules: RecordRules, field: str, asked: Sequence[tuple[Atom, bool]], value: Any) -> bool:
+    return not rules.forbids(field, value) and all(
+        rules.settles(atom, field, value, wanted) for atom, wanted in asked
+    )
 
 
 def _decided(wish: Mapping[str, Any]) -> frozenset[str]:
