@@ -148,6 +148,7 @@ def test_kept_versions_are_of_the_code_that_is_there() -> None:
     assert stale == set()
 
 
+@pytest.mark.ci
 def test_versions_are_cheap_to_find() -> None:
     code = (
         "import sys; from trace_assets.code_versions import DECIDED_BY, code_version\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick import one_of_each
 from trace_assets.diagnosis.conformance import CHECKS as OF_ANALYSTS
 from trace_assets.targets.conformance import CHECKS as OF_TARGETS
 from trace_assets.targets.template import write_template
@@ -54,7 +55,9 @@ def test_a_broken_promise_fails_its_own_test(pytester: pytest.Pytester, library:
 
 @pytest.mark.parametrize(
     ("named", "words"),
-    [("nowhere.py", "no module nowhere.py"), ("nowhere:make", "cannot be imported"), ("x", "neither")],
+    one_of_each(
+        [("nowhere.py", "no module nowhere.py"), ("nowhere:make", "cannot be imported"), ("x", "neither")]
+    ),
 )
 def test_what_is_not_there_is_no_pass(pytester: pytest.Pytester, named: str, words: str) -> None:
     done = pytester.runpytest_subprocess(*PLUGIN, "--trace-target", named)
@@ -62,6 +65,7 @@ def test_what_is_not_there_is_no_pass(pytester: pytest.Pytester, named: str, wor
     done.stdout.fnmatch_lines([f"*{words}*"])
 
 
+@pytest.mark.ci
 def test_an_analyst_is_checked_beside_tests_of_ones_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         mine="""

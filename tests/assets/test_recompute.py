@@ -303,6 +303,7 @@ def arrive(loop: Loop) -> Iterator[Callable[[str, Sequence[Task]], None]]:
         loop.forget(batch)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "content",
     [pytest.param(None, id="gone", marks=pytest.mark.ci), pytest.param(b"other bytes", id="altered")],

@@ -93,6 +93,7 @@ def test_threshold_without_effect_stops_at_the_selection(instance: dg.DagsterIns
     assert run(graph("0.3", {}), instance) == ["config/selection", "selected"]
 
 
+@pytest.mark.ci
 def test_firewall_keeps_equal_specs_from_training(instance: dg.DagsterInstance) -> None:
     run(graph("0.2", {}), instance)
     instance.add_dynamic_partitions("capability", ["c"])
@@ -169,6 +170,7 @@ def test_a_partition_that_is_gone_is_seen_downstream(instance: dg.DagsterInstanc
     assert plan(definitions, instance) == []
 
 
+@pytest.mark.ci
 def test_a_fan_in_over_a_hundred_partitions_still_sees_one_of_them_change(
     instance: dg.DagsterInstance,
 ) -> None:

@@ -173,6 +173,7 @@ def many(instance: dg.DagsterInstance, count: int) -> list[str]:
     return batches
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("count", [99, 100, 101])
 def test_about_a_hundred_partitions(instance: dg.DagsterInstance, count: int) -> None:
     batches = many(instance, count)

@@ -108,6 +108,7 @@ def test_a_writer_that_wakes_after_its_item_was_begun_anew_commits_nothing(home:
     assert not list((home.tables / "ledger").glob(".*"))
 
 
+@pytest.mark.ci
 def test_it_commits_nothing_either_when_the_other_has_long_ended(home: Home) -> None:
     with stopped_writer(home) as late:
         before = item_holder(home, "labels", "b")
@@ -160,6 +161,7 @@ def test_who_has_lost_one_item_begins_no_other(home: Home) -> None:
     assert ("labels", "b") in due_items(home)
 
 
+@pytest.mark.ci
 def test_of_many_who_come_for_a_lost_item_one_at_a_time_has_it(home: Home) -> None:
     at_once, most, failed = 0, 0, []
 

@@ -181,6 +181,7 @@ def test_the_second_of_two_is_the_one_that_is_refused(home: Home, others: ExitSt
     assert process.wait() == 3 and set(living(home)) == {own}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("crew", "refused"), [("study-1", False), ("study-2", True), ("", True)])
 def test_nodes_of_one_crew_work_side_by_side(home: Home, others: ExitStack, crew: str, refused: bool) -> None:
     name, _ = start(others, home, crew="study-1")

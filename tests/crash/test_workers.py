@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick import one_of_each
 from trace_assets.orchestration.worker_pool import WorkerDied, WorkerPool
 
 HERE = Path(__file__).parent
@@ -58,7 +59,7 @@ def until(condition, seconds: float) -> bool:  # type: ignore[no-untyped-def]
     return True
 
 
-@pytest.mark.parametrize("start", ["pool", "forkserver", "spawn"])
+@pytest.mark.parametrize("start", one_of_each(["pool", "forkserver", "spawn"]))
 @pytest.mark.parametrize("work", ["pid_and_wait", "spin_in_one_call"])
 def test_workers_end_with_a_killed_parent(tmp_path: Path, start: str, work: str) -> None:
     program = tmp_path / "program.py"

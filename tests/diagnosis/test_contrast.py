@@ -379,6 +379,7 @@ def as_rows(needs: np.ndarray, lacking: np.ndarray, failed: np.ndarray) -> tuple
     return labels, triage
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("tasks", "trials", "relevant", "lack", "hurt"),
     [

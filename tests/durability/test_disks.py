@@ -148,6 +148,7 @@ def test_a_full_disk_ends_in_one_sentence_and_the_command_goes_on(
     assert "Traceback" not in done.stderr and done.stderr.count("the disk is full") == 2
 
 
+@pytest.mark.ci
 def test_a_damaged_history_ends_in_one_sentence_and_the_way_back_works(small: Small, tmp_path: Path) -> None:
     home, wanted = tmp_path / "home", small.versions()
     shutil.copytree(small.folder, home)

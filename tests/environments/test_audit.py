@@ -115,6 +115,7 @@ def test_a_hang_fails_and_does_not_hang(hasty: SandboxPool, doors: TargetContrac
     assert failed(checks)["runtime.observation_schema"].startswith("timeout")
 
 
+@pytest.mark.ci
 def test_two_audits_of_one_environment_have_one_version(
     findings: list[EnvironmentCheck], pool: SandboxPool, doors: TargetContract
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.audit_fixtures.broken_environment import sound_source
 from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, ZOO_SECTION, ZOO_SIZES, failed, record
+from tests.quick import one_of_each
 from trace_assets.environments.audit import semantic
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.semantic import Observation
@@ -44,25 +45,36 @@ def test_one_that_dawdles_is_given_up(seconds: float, pool: SandboxPool) -> None
 
 @pytest.mark.parametrize(
     ("old", "new", "found"),
-    [
-        (
-            '"arguments": {"door": door}}',
-            f'"arguments": {{"door": "{LONG}{LONG}{LONG}{LONG}"}}}}',
-            {"trace.size"},
-        ),
-        ('"arguments": {"door": door}}', '"arguments": {"door": {"a": [None, {}]}}}', {DECLARED, UNSOLVED}),
-        ('"arguments": {"door": door}}', '"arguments": {}}', {DECLARED, UNSOLVED}),
-        ('"content": "Done."', f'"content": "{LONG}"', {"trace.size"}),
-        ("here, {rng", f"{LONG} {{rng", {"trace.size"}),
-        ('"properties": {"door": {"type": "string"}}', '"properties": {"door": True, "odd": False}', set()),
-        (
-            '"properties": {"door": {"type": "string"}}',
-            '"properties": {"door": {"enum": [None, [], 7]}}',
-            {DECLARED},
-        ),
-        ('"required": ["door"]', '"required": ["door", "nothing"]', {DECLARED}),
-        ("return [*(", "return [] and [*(", {DECLARED, "trace.oracle_ends"}),
-    ],
+    one_of_each(
+        [
+            (
+                '"arguments": {"door": door}}',
+                f'"arguments": {{"door": "{LONG}{LONG}{LONG}{LONG}"}}}}',
+                {"trace.size"},
+            ),
+            (
+                '"arguments": {"door": door}}',
+                '"arguments": {"door": {"a": [None, {}]}}}',
+                {DECLARED, UNSOLVED},
+            ),
+            ('"arguments": {"door": door}}', '"arguments": {}}', {DECLARED, UNSOLVED}),
+            ('"content": "Done."', f'"content": "{LONG}"', {"trace.size"}),
+            ("here, {rng", f"{LONG} {{rng", {"trace.size"}),
+            (
+                '"properties": {"door": {"type": "string"}}',
+                '"properties": {"door": True, "odd": False}',
+                set(),
+            ),
+            (
+                '"properties": {"door": {"type": "string"}}',
+                '"properties": {"door": {"enum": [None, [], 7]}}',
+                {DECLARED},
+            ),
+            ('"required": ["door"]', '"required": ["door", "nothing"]', {DECLARED}),
+            ("return [*(", "return [] and [*(", {DECLARED, "trace.oracle_ends"}),
+        ],
+        lambda case: len(case[2]),
+    ),
 )
 def test_nothing_that_a_module_returns_breaks_the_audit(
     old: str, new: str, found: set[str], pool: SandboxPool

@@ -73,13 +73,17 @@ def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
 
 
 def _animals(animals: Iterable[Animal], seen_by: Callable[[Animal], str]) -> list[object]:
-    """Return all, the second and later ones of what they are seen by to be tried with the slow tests."""
+    """Return all, the second and later ones of what they are seen by to be tried with the slow tests.
+
+    Of the others the second and later ones of a level are for `make test-ci`.
+    """
     seen: set[str] = set()
     found: list[object] = []
     for animal in animals:
-        by = seen_by(animal)
-        found.append(pytest.param(animal, id=animal.name, marks=[pytest.mark.slow] if by in seen else []))
-        seen.add(by)
+        by, level = seen_by(animal), _level(animal)
+        marks = [pytest.mark.slow] if by in seen else [pytest.mark.ci] if level in seen else []
+        found.append(pytest.param(animal, id=animal.name, marks=marks))
+        seen |= {by, level}
     return found
 
 

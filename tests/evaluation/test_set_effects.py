@@ -100,6 +100,7 @@ def test_every_further_look_widens_the_interval() -> None:
     assert {one.confidence for one in judged.rows} == {1 - 0.05 / 6} and comparisons([("a", "b")]) == 3
 
 
+@pytest.mark.ci
 def test_sums_without_effect_are_seldom_called_anything() -> None:
     """Of 200 worlds in which adding changes nothing, the sums of at most 5 % get any verdict."""
     rng, wrong = np.random.default_rng(0), 0

@@ -227,6 +227,7 @@ print((after - before) * 1024)
 """
 
 
+@pytest.mark.ci
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """A file of 80 MB is read in far less than its own size (in one process, so that all of it is seen)."""
     pad = "lorem ipsum dolor sit amet " * 300

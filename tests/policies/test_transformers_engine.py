@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from tests.quick import one_of_each  # noqa: E402
 from trace_assets.errors import InputError  # noqa: E402
 from trace_assets.policies.protocol import Conversation, Policy, Reply  # noqa: E402
 from trace_assets.policies.transformers_engine import TransformersPolicy  # noqa: E402
@@ -88,7 +89,7 @@ def plain(folder: Path) -> Any:
     ],
     ids=["grouped", "tied", "biased"],
 )
-@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("temperature", one_of_each([0.7, 0.0]))
 def test_tokens_and_logprobs_are_those_of_a_full_forward_pass(
     make_folder: Callable[..., Path], changes: dict[str, Any], temperature: float
 ) -> None:

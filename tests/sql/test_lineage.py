@@ -136,6 +136,7 @@ def test_nothing_withdrawn_taints_nothing(loop: Loop) -> None:
     assert ask(loop, "tainted_by") == [] and ask(loop, "tainted_by", trajectory="nobody") == []
 
 
+@pytest.mark.ci
 def test_what_came_later_is_no_ancestor_of_what_was_made_before(loop: Loop) -> None:
     loop.batch(
         "later", LIVE, {"t8": True, "t9": False}, {"look": {"t8": "PRESENT"}, "ask": {"t8": "PRESENT"}}

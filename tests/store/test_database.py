@@ -228,6 +228,7 @@ def test_a_database_that_is_lost_for_good_takes_nothing_with_it(
     assert ("trajectories", "shop") in due_items(home)
 
 
+@pytest.mark.ci
 def test_a_server_that_is_started_again_in_the_middle_costs_nothing(home: Home, own_server: Server) -> None:
     to_database(home, own_server.database(), nothing_spent)
     name = announce(home)
@@ -245,6 +246,7 @@ def test_a_server_that_is_started_again_in_the_middle_costs_nothing(home: Home, 
     assert [row.kind for row in store.read(LedgerEntry)] == ["after"] and due_items(home) == {}
 
 
+@pytest.mark.ci
 def test_it_is_lost_while_a_file_is_being_put_in_place_and_the_file_counts(
     home: Home, own_server: Server
 ) -> None:
@@ -261,6 +263,7 @@ def test_it_is_lost_while_a_file_is_being_put_in_place_and_the_file_counts(
     assert manifest.name(path) in manifest.entries() and due_items(home) == {}
 
 
+@pytest.mark.ci
 def test_what_was_not_let_go_while_it_was_away_is_let_go_when_it_is_back(
     home: Home, own_server: Server
 ) -> None:

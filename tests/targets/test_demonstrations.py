@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from tests.quick import one_of_each
 from trace_assets.records import Message, Verdict
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.demonstrations import (
@@ -107,7 +108,7 @@ def _verdict(case: object, item: Demonstration) -> Verdict:
     return judge(case, desk, item.messages[-1].content or "")
 
 
-@pytest.mark.parametrize("desk", get_args(DeskName))
+@pytest.mark.parametrize("desk", one_of_each(get_args(DeskName)))
 def test_the_planted_truth_is_what_demonstrations_of_its_tasks_come_to(desk: DeskName) -> None:
     truth = planted_truth(desk)
     passed: dict[str, list[bool]] = defaultdict(list)

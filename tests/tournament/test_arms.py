@@ -221,6 +221,7 @@ def test_rejection_sampling_learns_what_passed(
     assert {row["kind"]: row["marginal"] for row in again.spent} == spent
 
 
+@pytest.mark.ci
 @pytest.mark.train
 def test_a_base_that_never_passes_stays_as_it_is(tmp_path: Path, words: ModuleType, base: Path) -> None:
     pytest.importorskip("torch")

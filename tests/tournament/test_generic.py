@@ -35,11 +35,13 @@ def test_it_is_trained_on_a_desk_that_asks_for_other_skills(tmp_path: Path, desk
     assert asked[0] and asked[1] and not asked[0] & asked[1]
 
 
+@pytest.mark.ci
 def test_any_target_may_be_compared_with_it(tmp_path: Path, words: ModuleType, base: Path) -> None:
     world = world_of_words(tmp_path, words, base, budget=0)
     assert other_desk(world).desk == "d" and "no adapter was trained" in ARM.refusal(world)
 
 
+@pytest.mark.ci
 @pytest.mark.train
 def test_it_is_played_and_booked(
     tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch

@@ -344,6 +344,7 @@ def test_a_desk_whose_agent_takes_hints_has_a_list(tmp_path: Path) -> None:
     assert "no adapter was trained" in Gepa("checks").refusal(world)
 
 
+@pytest.mark.ci
 @pytest.mark.train
 @pytest.mark.parametrize("name", ["gepa_score", "gepa_checks"])
 def test_it_is_played_and_booked(

@@ -34,6 +34,7 @@ def test_a_clear_difference_ends_the_study_at_the_look(tmp_path: Path) -> None:
     assert played(tmp_path, CLEAR) == [], "and it stays ended"
 
 
+@pytest.mark.ci
 def test_one_comparison_that_is_not_clear_goes_on_to_the_end(tmp_path: Path) -> None:
     assert played(tmp_path, RATES) == [1, 2, 3, 4, 5, 6]
     scored = score(tmp_path)
@@ -50,12 +51,14 @@ def test_nothing_is_shown_where_the_look_decides_nothing(tmp_path: Path) -> None
     assert "3 of 6 worlds are played" in page(scored) and "routed - base" not in page(scored)
 
 
+@pytest.mark.ci
 def test_without_a_look_every_world_is_played(tmp_path: Path) -> None:
     assert played(tmp_path, CLEAR, worlds=4, look=None) == [1, 2, 3, 4]
     assert score(tmp_path).confidence == 0.95
     assert "look" not in (tmp_path / "plan.json").read_text()
 
 
+@pytest.mark.ci
 def test_a_look_counts(tmp_path: Path) -> None:
     """The same results say less with a look on the way than without one."""
     p = {}

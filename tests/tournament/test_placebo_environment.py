@@ -103,5 +103,6 @@ def test_training_on_a_coin_is_played_and_booked_and_teaches_no_word(
     assert [row.success for row in again.rows] == [row.success for row in made.rows]
 
 
+@pytest.mark.ci
 def test_without_an_adapter_there_is_no_placebo(tmp_path: Path, words: ModuleType, base: Path) -> None:
     assert "no adapter was trained" in ARM.refusal(world_of_words(tmp_path, words, base, budget=0))

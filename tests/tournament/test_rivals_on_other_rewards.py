@@ -51,6 +51,7 @@ def test_direct_training_on_success_alone_is_played_and_booked(
     assert "no adapter was trained" in arm.refusal(world_of_words(tmp_path / "no", words, base, budget=0))
 
 
+@pytest.mark.ci
 @pytest.mark.train
 def test_successes_in_the_environments_are_learned(
     tmp_path: Path, words: ModuleType, base: Path, monkeypatch: pytest.MonkeyPatch

@@ -45,6 +45,7 @@ OLD_PLAN = {
 OLD_FINGERPRINT = "be2f4e83caa307cf01f15694298bbf2dc145812c381e9481804b43799c17e6ab"
 
 
+@pytest.mark.ci
 def test_a_plan_that_was_registered_before_is_still_the_one_that_was_registered(tmp_path: Path) -> None:
     (tmp_path / PLAN).write_text(json.dumps(OLD_PLAN, indent=1))
     entry = {"fingerprint": OLD_FINGERPRINT, "at": "2026-11-23T08:57:30+00:00", "why": "", "worlds_seen": 0}

@@ -74,6 +74,7 @@ def test_interrupted_it_ends_the_same(
     assert [point.success_rate for point in points] == [point.success_rate for point in made[1]]
 
 
+@pytest.mark.ci
 def test_where_all_sometimes_succeeds_nobody_is_asked(words: ModuleType, base: Path, tmp_path: Path) -> None:
     target = words.Taught()
     target.episode = words.WordTarget().episode  # wants the word that is asked for, which is often said

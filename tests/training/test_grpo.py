@@ -82,6 +82,7 @@ def test_another_sampler_is_noticed(words: ModuleType, base: Path, tmp_path: Pat
     assert {one.name for one in readings(points, section) if not one.sound} == {"sampler_kl", "outside_clip"}
 
 
+@pytest.mark.ci
 def test_dead_groups_are_drawn_anew_from_the_runs_own_rollouts(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:
@@ -234,6 +235,7 @@ def test_a_checkpoint_cut_short_is_not_used(
     assert adapter.adapter_id == trained[0].adapter_id
 
 
+@pytest.mark.ci
 def test_other_settings_do_not_resume_a_stale_run(words: ModuleType, base: Path, tmp_path: Path) -> None:
     def stop(point: TrainingPoint) -> None:
         if point.iteration == 5:
@@ -267,6 +269,7 @@ def test_broken_episodes_are_no_reward_of_zero(words: ModuleType, base: Path, tm
     assert all(point.dead_groups >= 0.2 for point in points)
 
 
+@pytest.mark.ci
 def test_a_batch_that_mostly_broke_stops_and_keeps_what_was_done(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:

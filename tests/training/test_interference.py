@@ -88,6 +88,7 @@ def test_conditions_are_what_solutions_call() -> None:
     assert condition_of(target, tasks[0]) in parts
 
 
+@pytest.mark.ci
 def test_the_gradients_of_one_target_agree_with_themselves(words: ModuleType, base: Path) -> None:
     pytest.importorskip("peft")
     section = words.SECTION.model_copy(update={"group_size": 16})

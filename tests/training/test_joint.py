@@ -82,6 +82,7 @@ def test_a_mixture_has_each_task_solved_where_it_belongs(words: ModuleType) -> N
         mixture.oracle(second)
 
 
+@pytest.mark.ci
 def test_joint_spends_what_it_is_given_on_all_parts(words: ModuleType, base: Path, tmp_path: Path) -> None:
     parts = {"a": named(words, "a"), "b": named(words, "b")}
     adapter, curve = train_joint(parts, base, "base", SECTION, tmp_path / "joint", rollout_budget=32)
@@ -127,6 +128,7 @@ def test_an_adapter_for_all_at_once_is_left_out_where_no_environment_asks_for_al
     assert not trained.passed and "together: no wording asks for several" in trained.detail
 
 
+@pytest.mark.ci
 def test_a_sequence_goes_on_from_where_it_was_and_counts_all_of_it(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_decoy_is_stopped(words: ModuleType, base: Path, section: Training, tm
     assert decision.outcome == "stopped", decision.reason
 
 
+@pytest.mark.ci
 def test_few_tasks_are_played_several_times_and_none_says_nothing(
     words: ModuleType, base: Path, section: Training, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_small_run_still_gets_a_group_a_step() -> None:
     assert (pilot.iterations, pilot.tasks_per_iteration) == (3, 1)
 
 
+@pytest.mark.ci
 def test_broken_episodes_are_left_out_of_every_checkpoint(
     words: ModuleType, base: Path, section: Training, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def test_bf16_trains_and_stays_within_what_the_monitors_allow(
     assert points[-1].success_rate > points[0].success_rate
 
 
+@pytest.mark.ci
 def test_gradient_checkpointing_changes_memory_and_nothing_else(
     words: ModuleType, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,6 +200,7 @@ def answers_of(model: Any, base: Path, rows: list[Any]) -> list[str]:
     return [tokenizer.decode(int(one.argmax())) for one in ends]
 
 
+@pytest.mark.ci
 def test_what_holds_beyond_what_is_learned_is_learned(base: Path, words: ModuleType) -> None:
     from trace_assets.training.warm_start import imitate
 
@@ -212,6 +213,7 @@ def test_what_holds_beyond_what_is_learned_is_learned(base: Path, words: ModuleT
     assert answers_of(model, base, unseen).count("w119") >= 36
 
 
+@pytest.mark.ci
 def test_what_is_learned_by_heart_alone_is_not_kept(base: Path, words: ModuleType) -> None:
     """Answers that follow from nothing: whatever makes them likelier helps with no other."""
     import random
@@ -231,6 +233,7 @@ def test_what_is_learned_by_heart_alone_is_not_kept(base: Path, words: ModuleTyp
     assert sum(nats < 0.7 for nats in least_likely(model, taught, section(words))) < len(taught) / 4
 
 
+@pytest.mark.ci
 def test_what_is_likely_already_is_left_alone(base: Path, words: ModuleType) -> None:
     from trace_assets.training.warm_start import imitate
 

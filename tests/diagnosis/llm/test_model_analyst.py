@@ -72,6 +72,7 @@ def test_labels_are_those_of_the_detectors_that_the_reader_applies_to_the_prompt
         assert one.labeller == "model:m"
 
 
+@pytest.mark.ci
 def test_prefixes_are_shared_within_a_pass_and_orders_differ_between_passes(
     honest: ChatServer, open_analyst: Open, trajectories: list[Trajectory], planted: list[Capability]
 ) -> None:
@@ -175,6 +176,7 @@ def test_servers_that_know_no_schema_are_asked_without(
     assert {(one.trajectory_id, one.capability_id): one.label for one in labels} == truth
 
 
+@pytest.mark.ci
 def test_a_transcript_that_the_server_calls_too_long_is_compacted_and_that_is_recorded(
     reader: HonestReader, open_analyst: Open, trajectories: list[Trajectory], planted: list[Capability]
 ) -> None:
@@ -252,6 +254,7 @@ def test_two_targets_no_model_and_no_server_are_refused(
         analyst.label(trajectories[:1], planted)
 
 
+@pytest.mark.ci
 def test_a_question_that_nobody_answers_is_named_and_the_rest_is_kept(
     reader: HonestReader, open_analyst: Open, trajectories: list[Trajectory], planted: list[Capability]
 ) -> None:

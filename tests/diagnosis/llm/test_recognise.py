@@ -140,6 +140,7 @@ def rereader(reader: HonestReader) -> Callable[[str], Callable[[Sequence[dict[st
     return marked
 
 
+@pytest.mark.ci
 def test_a_second_discovery_in_other_words_moves_nothing(
     tmp_path: Path, trajectories: list[Trajectory], rereader: Any
 ) -> None:

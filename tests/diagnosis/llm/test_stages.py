@@ -137,6 +137,7 @@ def test_a_policy_that_only_system_messages_tell_is_told_once_a_prompt(
         assert rule not in user["content"] and "0 system: [as told above]" in user["content"]
 
 
+@pytest.mark.ci
 def test_stored_labels_are_kept_and_only_what_is_new_is_asked(
     honest: ChatServer, make_study: Make, judged: list[Trajectory], planted: list[Capability], tmp_path: Path
 ) -> None:

@@ -226,6 +226,7 @@ with open_account(Store(home / "tables"), home / "answers", section, "labels", "
 """
 
 
+@pytest.mark.ci
 def test_a_kill_in_the_middle_repeats_no_call_and_loses_no_cost(
     reader: HonestReader,
     open_analyst: Open,

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.quick import one_of_each
 from tests.serving.release.conftest import fit_router, make_study
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Adapter, ArmSummary, BaseCheckpoint, CompositionChoice, NoHarm
@@ -231,7 +232,7 @@ def answers(command: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("form", COMPOSE)
-@pytest.mark.parametrize("base", ["trained", "named"])
+@pytest.mark.parametrize("base", one_of_each(["trained", "named"]))
 def test_compose_takes_the_files(form: str, base: str, study: Study, tmp_path: Path) -> None:
     """The plugin of Docker (version 2) and the program of its own (version 1, as Debian 12 has it)."""
     command = COMPOSE[form]

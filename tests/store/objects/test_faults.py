@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.quick import one_of_each
 from tests.store.objects.homes import contents, make_home, words_of, write
 from tests.store.objects.s3_server import BUCKET, KEY, SECRET, S3Server, first, serving
 from trace_assets.errors import InputError, Unavailable
@@ -33,7 +34,7 @@ def at(prefix: str = "study", retries: int = 3) -> RemoteHome:
 
 
 @pytest.mark.parametrize("what", ["503", "409", "lost", "slow"])
-@pytest.mark.parametrize("part", ["/blobs/", POINTER])
+@pytest.mark.parametrize("part", one_of_each(["/blobs/", POINTER]))
 def test_a_write_that_fails_once_or_loses_its_answer_is_a_write(
     server: S3Server, tmp_path: Path, what: str, part: str
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_store_that_ignores_conditions_gets_no_home(server: S3Server, tmp_path
     assert at().bucket.keys("") == []
 
 
+@pytest.mark.ci
 def test_a_large_file_goes_in_parts_and_comes_back(
     server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
