@@ -219,3 +219,19 @@ def test_no_environment_of_the_three_sets_is_accused() -> None:
 def test_recipes_of_tau2s_desks_break_no_sentence(desk: str, family: str) -> None:
     found = _found(write_environment(spec_of(desk, family), tau2_contract(desk)).source, desk)
     assert found.status == "pass" or found.evidence == NO_RECORD, found
+
+
+@pytest.mark.parametrize(
+    "so", [": call the harbour master.", ", call the harbour master.", "; call instead."]
+)
+def test_what_is_to_be_done_instead_is_not_forbidden(so: str) -> None:
+    policy, tools = PolicyText(f"A flooded berth must not be extended{so}"), ["extend_berth", "call_master"]
+    broken = {
+        tool: [
+            *RecordRules(policy, tool, tools, {"state": ["flooded", "dry"]}).breaches(
+                {"state": "flooded"}, {}
+            )
+        ]
+        for tool in tools
+    }
+    assert {tool: len(found) for tool, found in broken.items()} == {"extend_berth": 1, "call_master": 0}

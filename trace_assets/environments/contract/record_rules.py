@@ -23,7 +23,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
     limits,
     windows,
 )
-from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
 from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import last_name
@@ -35,6 +35,11 @@ _PASSED = re.compile(
 """What is said of a moment. Closed is a state: closed shops are no shops whose date has passed."""
 _NOT_IF = re.compile(r"\bnot (?:if|when|while|once|where)\b")
 """How a sentence that allows goes on with what forbids: which condition is which could not be told."""
+_NEXT_PART = re.compile(
+    r"[:;.]|\s[-\u2013\u2014]\s"
+    r"|,(?= *(?:but|so|please|instead|then|[a-z]+ (?:a|an|the|to|for|it|them)\b))"
+)
+"""Where a sentence that has forbidden something goes on with what to do instead."""
 _QUOTED = re.compile(r"'[^']{2,40}'|\"[^\"]{2,40}\"|`[^`]{2,40}`")
 
 
@@ -85,14 +90,15 @@ class RecordRules:
         given: Mapping[str, Collection[str]] | None = None,
         dates: Mapping[str, str] | None = None,
     ) -> None:
-        told = {argument: {str(one) for one in own} for argument, own in (given or {}).items()}
+        called = {argument: {str(one) for one in own} for argument, own in (given or {}).items()}
         listed = policy.any_of(tool, tools)
 
         def is_meant(sentence: str) -> bool:
-            return means(sentence, tool, tools) and not any(one in sentence for one in listed)
+            told = means(sentence, tool, tools) and not is_instead(sentence, tool, tools)
+            return told and not any(one in sentence for one in listed)
 
         self.tool, self.now, self._today = tool, policy.now, policy.clock
-        self._bans = [one for one in bans(policy, tool, values, told, (), tools) if is_meant(one.sentence)]
+        self._bans = [one for one in bans(policy, tool, values, called, (), tools) if is_meant(one.sentence)]
         self._windows = [one for one in windows(policy, tool) if self.now and is_meant(one.sentence)]
         states = {one.sentence for one in self._bans}
         self._past = [
@@ -101,14 +107,14 @@ class RecordRules:
             if self._today and is_meant(one.text)
             if "date" in one.words or (one.text not in states and _PASSED.search(one.text))
         ]
-        read = clauses(policy, tool, values, told)
+        read = clauses(policy, tool, values, called)
         mixed = read is not None and any(_NOT_IF.search(one) for one in read.sentences)
         self._clauses = read if read and not mixed and all(map(is_meant, read.sentences)) else None
-        self._limits = limits(policy, tool, told)
+        self._limits = limits(policy, tool, called)
         # A value such as 'no longer needed' forbids nothing by its own words.
         self._given = [
             one
-            for one in given_bans(policy, tool, told)
+            for one in given_bans(policy, tool, called)
             if forbids_deed(_QUOTED.sub(" ", one.sentence), tool)
         ]
         self._dated = (
@@ -210,3 +216,32 @@ def means(sentence: str, tool: str, tools: Sequence[str]) -> bool:
     alike = [one for one in tools if one != tool and same_verb(verb_of(tool), verb_of(one))]
     own = set(things(tool)).difference(*(things(one) for one in alike))
     return not alike or not own or any(has_stem(WORD.findall(sentence), one) for one in own)
+
+
+def is_instead(sentence: str, tool: str, tools: Sequence[str]) -> bool:
+    """Tell whether a sentence forbids what another tool does and names this one for another reason.
+
+    >>> tools = ["renew_loan", "ask_librarian", "reserve_book"]
+    >>> text = "a loan whose book is reserved must not be renewed: ask a librarian."
+    >>> [is_instead(text, one, tools) for one in tools]
+    [False, True, True]
+    >>> text = "shipped orders cannot be returned, cancelled or changed."
+    >>> is_instead(text, "cancel_order", ["return_order", "cancel_order", "change_order"])
+    False
+    >>> is_instead("renewing is not possible once a book is reserved.", "renew_loan", tools)
+    False
+    """
+    found = FORBIDS.search(sentence)
+    if found is None:
+        return False
+    before, after = sentence[: found.start()], sentence[found.end() :]
+    forbidden = WORD.findall(_NEXT_PART.split(after, maxsplit=1)[0])
+    # What must not *be done* is named behind it; else it may stand before (*renewing is not possible*).
+    said = forbidden if forbidden[:1] == ["be"] else [*WORD.findall(before), *forbidden]
+    return not _says(verb_of(tool), said) and any(
+        _says(verb_of(one), forbidden) for one in tools if one != tool
+    )
+
+
+def _says(verb: str, words: Collection[str]) -> bool:
+    return any(same_verb(verb, word) for word in words)
