@@ -131,6 +131,7 @@ class Discovery(Section):
 
     added = frozenset(
         {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed", "split"}
+        | {"size"}
     )
 
     analyst: Literal["detectors", "model", "both"] = "detectors"
@@ -145,6 +146,11 @@ class Discovery(Section):
     twice the tasks; what a model proposes from outcomes it has read is honestly tested in no other way."""
     model: str = ""
     """The model that proposes, where `analyst` is `model` or `both`."""
+    size: Literal["habit", "case"] = "habit"
+    """What the model proposes. `case`: one rule, step or kind of fact that one environment can teach, resting
+    on a sentence of the policy or a tool that is looked up; the policy's own rules are read first, in a
+    request of their own, so that the candidates fit failures which nobody has read. `habit`: whatever is as
+    general as its cause, which may fit nearly any failure."""
     temperature: float = Field(1.0, ge=0, le=2)
     """Of the model's sampling."""
     passes: int = Field(6, ge=1)

@@ -8,7 +8,16 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from trace_assets.diagnosis.llm.cases import (
+    CaseAnswer,
+    Grounds,
+    Rule,
+    cases_question,
+    described,
+    rules_question,
+)
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context, difference_lines, failed_checks
 from trace_assets.diagnosis.llm.reading import id_of
@@ -91,6 +100,25 @@ def discovery_question(
         known: What is told beside.
     """
     known = known or Known()
+    transcripts, n_compacted = _shown(batch, tokens, known)
+    failed = {str(one["id"]): "" for one in transcripts if not one["passed"]}
+    question = Question(
+        kind="discover",
+        model=section.model,
+        system=render("discover.md", most=MOST, context=known.context.text),
+        user=render("discover_batch.md", transcripts=transcripts),
+        schema=ProposalAnswer,
+        temperature=section.temperature,
+        seed=batch.number,
+        examine=lambda answer: _complaints(answer, failed),
+        mend=lambda answer: _mended(answer, failed),
+        rest=lambda answer: _mended(answer, failed, strictly=True) if _some(answer, failed) else None,
+    )
+    return question, n_compacted
+
+
+def _shown(batch: Batch, tokens: int, known: Known) -> tuple[list[dict[str, Any]], int]:
+    """Return a batch's episodes as a question shows them, and how many of them were shortened."""
     episodes = _episodes(batch)
     tasks = {
         name: f"K{place}" for place, name in enumerate(dict.fromkeys(one.task_id for _, one in episodes), 1)
@@ -108,20 +136,7 @@ def discovery_question(
         }
         for name, one, shown in drawn
     ]
-    failed = {name: "" for name, one in episodes if not one.success}
-    question = Question(
-        kind="discover",
-        model=section.model,
-        system=render("discover.md", most=MOST, context=known.context.text),
-        user=render("discover_batch.md", transcripts=transcripts),
-        schema=ProposalAnswer,
-        temperature=section.temperature,
-        seed=batch.number,
-        examine=lambda answer: _complaints(answer, failed),
-        mend=lambda answer: _mended(answer, failed),
-        rest=lambda answer: _mended(answer, failed, strictly=True) if _some(answer, failed) else None,
-    )
-    return question, sum(shown.record.rule not in WHOLE for _, _, shown in drawn)
+    return transcripts, sum(shown.record.rule not in WHOLE for _, _, shown in drawn)
 
 
 def _episodes(batch: Batch) -> list[tuple[str, Trajectory]]:
@@ -203,13 +218,22 @@ def propose(
     """
     done = Proposed()
     found: dict[int, list[Proposal]] = {}
+    known = known or Known()
+    by_case = section.size == "case"
+    grounds = Grounds.of(known.context, trajectories) if by_case else Grounds()
+    rules = _rules(server, section, known, grounds, done) if by_case and known.context.policy else {}
 
     async def work(batch: Batch) -> None:
         tokens = section.transcript_tokens
         while True:
-            question, compacted = discovery_question(section, batch, tokens, known)
+            question: Question[CaseAnswer] | Question[ProposalAnswer]
+            if by_case:
+                transcripts, compacted = _shown(batch, tokens, known)
+                question = cases_question(section, known.context, transcripts, rules, grounds, batch.number)
+            else:
+                question, compacted = discovery_question(section, batch, tokens, known)
             try:
-                answer = await server.ask(question)
+                answer: CaseAnswer | ProposalAnswer = await server.ask(question)  # type: ignore[arg-type]
             except Incomplete as fault:
                 answer = fault.answer
             except Unanswered as fault:
@@ -219,15 +243,61 @@ def propose(
                 done.missing[batch.number] = fault.reason
                 return
             done.n_compacted += compacted
-            found[batch.number] = _rows(answer, batch, analyst, target)
+            said = _of_cases(answer, rules) if isinstance(answer, CaseAnswer) else answer.proposals
+            found[batch.number] = _rows(said, batch, analyst, target)
             return
 
-    done.complete = server.run(draw_batches(trajectories, section), work)
-    done.proposals = [row for number in sorted(found) for row in found[number]]
+    done.complete = server.run(draw_batches(trajectories, section), work) and done.complete
+    found[READ] = _rows(_of_cases(CaseAnswer(cases=[], known=[]), rules, unread=True), None, analyst, target)
+    done.proposals = [row for number in sorted(found, key=_last) for row in found[number]]
     return done
 
 
-def _rows(answer: ProposalAnswer, batch: Batch, analyst: str, target: str) -> list[Proposal]:
+READ = 0
+"""The pass that reads the policy alone."""
+
+
+def _last(number: int) -> tuple[bool, int]:
+    """Put what the policy alone gives behind what failures show."""
+    return number == READ, number
+
+
+def _rules(
+    server: ModelServer, section: Discovery, known: Known, grounds: Grounds, done: Proposed
+) -> dict[str, Rule]:
+    """Return the cases that the policy gives, by what questions call them."""
+    try:
+        answer = server.ask_alone(rules_question(section, known.context, grounds))
+    except Incomplete as fault:
+        answer = fault.answer
+    except Unanswered as fault:
+        done.missing[READ] = fault.reason
+        return {}
+    if answer is None:
+        done.complete = False
+        return {}
+    return {f"R{place}": one for place, one in enumerate(answer.cases, start=1)}
+
+
+def _of_cases(answer: CaseAnswer, rules: Mapping[str, Rule], *, unread: bool = False) -> list[OneProposal]:
+    """Return cases as proposals; a rule that is known has the policy's words, whoever names it.
+
+    Args:
+        answer: Of one pass.
+        rules: Cases of the policy.
+        unread: Return these, though no failure shows them.
+    """
+    named = [(one, one.transcripts) for one in answer.cases]
+    again = [(rules[one.id], one.transcripts) for one in answer.known]
+    alone: list[tuple[Rule, list[str]]] = [(one, []) for one in rules.values()] if unread else []
+    return [
+        OneProposal(name=one.name, description=described(one), transcripts=transcripts)
+        for one, transcripts in (*named, *again, *alone)
+    ]
+
+
+def _rows(said: Sequence[OneProposal], batch: Batch | None, analyst: str, target: str) -> list[Proposal]:
+    batch = batch or Batch(READ, (), ())
     ids = {name: one.trajectory_id for name, one in _episodes(batch)}
     return [
         Proposal(
@@ -241,7 +311,7 @@ def _rows(answer: ProposalAnswer, batch: Batch, analyst: str, target: str) -> li
             n_failures=len(batch.failures),
             n_successes=len(batch.successes),
         )
-        for number, one in enumerate(answer.proposals, start=1)
+        for number, one in enumerate(said, start=1)
     ]
 
 

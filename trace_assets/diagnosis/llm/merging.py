@@ -38,6 +38,20 @@ class Parent(Answer):
     members: list[str]
 
 
+class CaseGroup(Answer):
+    """Cases that are the same, and whose words are kept."""
+
+    keep: str
+    members: list[str]
+
+
+class CaseMergeAnswer(Answer):
+    """All cases, grouped, and the habits of which groups are cases."""
+
+    groups: list[CaseGroup]
+    parents: list[Parent]
+
+
 class MergeAnswer(Answer):
     """All proposals, grouped, and what groups are cases of."""
 
@@ -73,20 +87,79 @@ class Merged:
 def merge_question(section: Discovery, proposals: Sequence[Proposal]) -> Question[MergeAnswer]:
     """Return the question that groups proposals."""
     known = {f"P{place}": one for place, one in enumerate(proposals, start=1)}
-    lines = [
-        json.dumps({"id": name, "name": one.name, "description": one.description}, ensure_ascii=False)
-        for name, one in known.items()
-    ]
     return Question(
         kind="merge",
         model=section.model,
         system=render("merge.md"),
-        user="The proposals, one JSON object a line:\n" + "\n".join(lines),
+        user="The proposals, one JSON object a line:\n" + _listed(known),
         schema=MergeAnswer,
         temperature=0.0,
         examine=lambda answer: _complaints(answer, known),
         mend=lambda answer: _mended(answer, known),
         rest=lambda answer: _settled(answer, known),
+    )
+
+
+def case_merge_question(section: Discovery, proposals: Sequence[Proposal]) -> Question[CaseMergeAnswer]:
+    """Return the question that groups cases, whose words stay those of a member."""
+    known = {f"P{place}": one for place, one in enumerate(proposals, start=1)}
+    return Question(
+        kind="merge",
+        model=section.model,
+        system=render("merge_cases.md"),
+        user="The cases, one JSON object a line:\n" + _listed(known),
+        schema=CaseMergeAnswer,
+        temperature=0.0,
+        examine=lambda answer: _complaints(_in_words(answer, known), known),
+        mend=lambda answer: _mended_cases(answer, known),
+        rest=lambda answer: answer if _settled(_in_words(answer, known), known) is not None else None,
+    )
+
+
+def _mended_cases(answer: CaseMergeAnswer, known: Mapping[str, Proposal]) -> CaseMergeAnswer:
+    """Return an answer with ids as they were given; who is kept is a member, or else the first."""
+    names = {name: one.name for name, one in known.items()}
+    groups = []
+    for group in answer.groups:
+        members = [found for said in group.members if (found := id_of(said, names))]
+        keep = id_of(group.keep, names)
+        members = list(dict.fromkeys([*members, *([keep] if keep else [])]))
+        if members:
+            groups.append(CaseGroup(keep=keep or members[0], members=members))
+    given = {name for group in groups for name in group.members}
+    forgotten = [name for name in known if name not in given]
+    if groups and len(forgotten) <= max(1, len(known) * FORGOTTEN):
+        groups += [CaseGroup(keep=name, members=[name]) for name in forgotten]
+    return CaseMergeAnswer(groups=groups, parents=answer.parents)
+
+
+def _in_words(answer: CaseMergeAnswer, known: Mapping[str, Proposal]) -> MergeAnswer:
+    """Return groups with the words of who is kept; of several that claim a member the first has it."""
+    groups = [
+        Group(
+            name=known[one.keep].name,
+            description=known[one.keep].description,
+            members=[one.keep, *(name for name in one.members if name != one.keep)],
+        )
+        for one in answer.groups
+    ]
+    names = {name: one.name for name, one in known.items()}
+    return MergeAnswer(groups=groups, parents=_parents(answer.parents, groups, names))
+
+
+def _ask_of_cases(server: ModelServer, section: Discovery, first: Sequence[Proposal]) -> MergeAnswer | None:
+    known = {f"P{place}": one for place, one in enumerate(first, start=1)}
+    try:
+        answer = server.ask_alone(case_merge_question(section, first))
+    except Incomplete as fault:
+        answer = fault.answer
+    return _settled(_in_words(answer, known), known) if answer is not None else None
+
+
+def _listed(known: Mapping[str, Proposal]) -> str:
+    return "\n".join(
+        json.dumps({"id": name, "name": one.name, "description": one.description}, ensure_ascii=False)
+        for name, one in known.items()
     )
 
 
@@ -194,7 +267,10 @@ def merge(
     if len(first) > 1:
         answer: MergeAnswer | None = None
         try:
-            answer = server.ask_alone(merge_question(section, first))
+            if section.size == "case":
+                answer = _ask_of_cases(server, section, first)
+            else:
+                answer = server.ask_alone(merge_question(section, first))
             complete = answer is not None
         except Incomplete as fault:
             answer = fault.answer
@@ -254,7 +330,18 @@ def _merged(
 ) -> Merged:
     same = {one.proposal_id: by_name[_plain(one.name)] for one in first}
     whole = [(group, [row for name in group.members for row in same[name]]) for group in groups]
-    whole.sort(key=lambda pair: (-len({row.discovery_pass for row in pair[1]}), -len(pair[1]), pair[0].name))
+    if section.size == "case":  # what failures show comes first, then the policy's rules as it was read
+        order = {row.proposal_id: number for number, row in enumerate(first)}
+        whole.sort(
+            key=lambda pair: (
+                -len({name for row in pair[1] for name in row.trajectories}),
+                min(order[name] for name in pair[0].members),
+            )
+        )
+    else:
+        whole.sort(
+            key=lambda pair: (-len({row.discovery_pass for row in pair[1]}), -len(pair[1]), pair[0].name)
+        )
     capabilities: list[Capability] = []
     became: dict[str, str | None] = {}
     for place, (group, members) in enumerate(whole):
