@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.records import Capability, Proposal, ProposedFinding, Trajectory
+from trace_assets.records import Capability, Label, LackCause, Proposal, ProposedFinding, Trajectory
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
 from trace_assets.resources.analysts import (
     by_target,
@@ -88,7 +89,10 @@ def discover(study: Study) -> StageResult:
 def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
     done, passes, groups_made, compacted, recognised = _Model(), 0, 0, 0, 0
     known = [one for one in study.store.read(Capability) if one.detector is None]
-    told = {target: known_of(study, target, group) for target, group in groups.items()}
+    told = {
+        target: replace(known_of(study, target, group), explained=_explained(study, group))
+        for target, group in groups.items()
+    }
     with open_model(study, "capability_dictionary", known=known, told=told) as (analyst, server):
         for target, group in groups.items():
             done.capabilities += analyst.discover(group)
@@ -127,6 +131,19 @@ def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
         **model_figures(server),
     }
     return done
+
+
+def _explained(study: Study, group: Sequence[Trajectory]) -> frozenset[str]:
+    """Return failures of which the last diagnosis says what decided them, where some are new since.
+
+    What is new and what stayed unexplained is then read first, so that the dictionary gains what these runs
+    need. With nothing new the same runs are read in the same order, and answers that were paid are had again.
+    """
+    failed = {one.trajectory_id for one in group if not one.success}
+    judged = study.store.read(LackCause)
+    explained = {row.trajectory_id for row in judged if row.decisive == "yes"}
+    labelled = set(study.store.frame(Label)["trajectory_id"].to_list())
+    return frozenset(failed & explained) if failed - labelled else frozenset()
 
 
 def _complete(model: _Model) -> StageCheck:

@@ -27,7 +27,8 @@ class Capability(Record):
     detector: str | None = None
     """Detector family, for capabilities that a predicate labels; recipes are keyed by it."""
     detector_args: Json = {}
-    """The instance: tools, argument, field, value."""
+    """The instance: tools, argument, field, value. Of a case that a model proposed what it rests on: the `rule`
+    as it stands in the policy, the `tool`, its `argument`; all three were looked up."""
     proposed_by: tuple[str, ...] = ()
     """Trajectories (or passes) whose reading led to the proposal; a bounded sample."""
     n_proposals: int = 0
@@ -128,9 +129,11 @@ class Proposal(Record):
     proposal_id: str
     """`p<pass>-<number>`, unique within target and analyst."""
     discovery_pass: int
-    """The pass whose batch led to it, from 1."""
+    """The pass whose batch led to it, from 1; 0 for a case that the policy gives, whatever failed."""
     name: str
     description: str
+    grounds: Json = {}
+    """What a case rests on, as in `Capability.detector_args`; empty where habits are proposed."""
     trajectories: tuple[str, ...] = ()
     """Failures of the batch that were named as showing the lack."""
     n_failures: int = 0

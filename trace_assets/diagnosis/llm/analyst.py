@@ -13,7 +13,7 @@ from trace_assets.diagnosis.llm.client import ModelServer
 from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context
 from trace_assets.diagnosis.llm.discovery import Known, Proposed, propose
 from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
-from trace_assets.diagnosis.llm.merging import Merged, merge, recognise
+from trace_assets.diagnosis.llm.merging import Merged, keep_found, merge, recognise
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Capability, Label, Message, Trajectory
 from trace_assets.settings import Discovery, Labels
@@ -104,8 +104,14 @@ class ModelAnalyst:
             told = self._told.get(targets[0]) or Known(self._context(targets[0]))
             self.proposed = propose(*where, trajectories, told)
             merged = merge(*where, self.proposed.proposals)
-            known = [one for one in self._known if one.target == targets[0]]
+            by_case = self._discovery.size == "case"
+            known = [
+                one for one in self._known if one.target == targets[0] and bool(one.detector_args) is by_case
+            ]
             self.merged = recognise(self._server, self._discovery, merged, known)
+            if by_case:
+                runs = {one.trajectory_id for one in trajectories}
+                self.merged = keep_found(self.merged, known, runs, self._discovery.max_candidates)
         return self.merged.capabilities
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:

@@ -156,6 +156,12 @@ def described(one: Rule) -> str:
     return " ".join(parts)
 
 
+def grounds_of(one: Rule) -> dict[str, str]:
+    """Return what a case rests on, as it is stored."""
+    given = {"rule": one.rule, "tool": one.tool, "argument": one.argument if one.tool else ""}
+    return {name: said for name, said in given.items() if said}
+
+
 def _sentence(text: str) -> str:
     plain = " ".join(text.split())
     return plain if plain.endswith((".", "!", "?")) else f"{plain}."

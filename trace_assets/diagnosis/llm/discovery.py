@@ -16,6 +16,7 @@ from trace_assets.diagnosis.llm.cases import (
     Rule,
     cases_question,
     described,
+    grounds_of,
     rules_question,
 )
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
@@ -74,11 +75,13 @@ class Known:
         context: What the agent knew.
         diffs: How failed runs differ from what was expected, by trajectory.
         expected: Failed runs of which it is known what was expected.
+        explained: Failed runs of which an earlier diagnosis says what decided them: they are read last.
     """
 
     context: Context = NOTHING_KNOWN
     diffs: Mapping[str, Sequence[ActionDiff]] = field(default_factory=dict)
     expected: frozenset[str] = frozenset()
+    explained: frozenset[str] = frozenset()
 
     def lines(self, one: Trajectory) -> list[str]:
         """Return what is told of one run's end."""
@@ -243,12 +246,13 @@ def propose(
                 done.missing[batch.number] = fault.reason
                 return
             done.n_compacted += compacted
-            said = _of_cases(answer, rules) if isinstance(answer, CaseAnswer) else answer.proposals
-            found[batch.number] = _rows(said, batch, analyst, target)
+            found[batch.number] = _rows(_said(answer, rules), batch, analyst, target)
             return
 
-    done.complete = server.run(draw_batches(trajectories, section), work) and done.complete
-    found[READ] = _rows(_of_cases(CaseAnswer(cases=[], known=[]), rules, unread=True), None, analyst, target)
+    batches = draw_batches(trajectories, section, known.explained)
+    done.complete = server.run(batches, work) and done.complete
+    if batches:
+        found[READ] = _rows([_case(one) for one in rules.values()], Batch(READ, (), ()), analyst, target)
     done.proposals = [row for number in sorted(found, key=_last) for row in found[number]]
     return done
 
@@ -279,25 +283,29 @@ def _rules(
     return {f"R{place}": one for place, one in enumerate(answer.cases, start=1)}
 
 
-def _of_cases(answer: CaseAnswer, rules: Mapping[str, Rule], *, unread: bool = False) -> list[OneProposal]:
-    """Return cases as proposals; a rule that is known has the policy's words, whoever names it.
+@dataclass(frozen=True)
+class _Said:
+    """What one pass says, whether habit or case."""
 
-    Args:
-        answer: Of one pass.
-        rules: Cases of the policy.
-        unread: Return these, though no failure shows them.
-    """
-    named = [(one, one.transcripts) for one in answer.cases]
-    again = [(rules[one.id], one.transcripts) for one in answer.known]
-    alone: list[tuple[Rule, list[str]]] = [(one, []) for one in rules.values()] if unread else []
-    return [
-        OneProposal(name=one.name, description=described(one), transcripts=transcripts)
-        for one, transcripts in (*named, *again, *alone)
-    ]
+    name: str
+    description: str
+    transcripts: Sequence[str] = ()
+    grounds: Mapping[str, str] = field(default_factory=dict)
 
 
-def _rows(said: Sequence[OneProposal], batch: Batch | None, analyst: str, target: str) -> list[Proposal]:
-    batch = batch or Batch(READ, (), ())
+def _said(answer: CaseAnswer | ProposalAnswer, rules: Mapping[str, Rule]) -> list[_Said]:
+    """Return what a pass says; a rule that is known has the policy's words, whoever names it."""
+    if isinstance(answer, ProposalAnswer):
+        return [_Said(one.name, one.description, one.transcripts) for one in answer.proposals]
+    again = [_case(rules[one.id], one.transcripts) for one in answer.known]
+    return [*(_case(one, one.transcripts) for one in answer.cases), *again]
+
+
+def _case(one: Rule, transcripts: Sequence[str] = ()) -> _Said:
+    return _Said(one.name, described(one), transcripts, grounds_of(one))
+
+
+def _rows(said: Sequence[_Said], batch: Batch, analyst: str, target: str) -> list[Proposal]:
     ids = {name: one.trajectory_id for name, one in _episodes(batch)}
     return [
         Proposal(
@@ -307,6 +315,7 @@ def _rows(said: Sequence[OneProposal], batch: Batch | None, analyst: str, target
             discovery_pass=batch.number,
             name=" ".join(one.name.split()),
             description=" ".join(one.description.split()),
+            grounds=dict(one.grounds),
             trajectories=tuple(sorted({ids[name] for name in one.transcripts})),
             n_failures=len(batch.failures),
             n_successes=len(batch.successes),
@@ -336,7 +345,9 @@ class Batch:
     successes: tuple[Trajectory, ...]
 
 
-def draw_batches(trajectories: Sequence[Trajectory], section: Discovery) -> list[Batch]:
+def draw_batches(
+    trajectories: Sequence[Trajectory], section: Discovery, explained: Collection[str] = ()
+) -> list[Batch]:
     """Draw the batches of all passes.
 
     Each pass takes failures in an order of its own, tasks taking turns. Runs that no earlier pass has read go
@@ -347,6 +358,7 @@ def draw_batches(trajectories: Sequence[Trajectory], section: Discovery) -> list
     Args:
         trajectories: Of one target; those without a verdict are left out.
         section: Passes and sizes.
+        explained: Failures that come after all others that no pass has read.
 
     Returns:
         None at all without failures or without successes: there is nothing to contrast.
@@ -362,7 +374,9 @@ def draw_batches(trajectories: Sequence[Trajectory], section: Discovery) -> list
     for number in range(1, section.passes + 1):
         rng = random.Random(f"{section.seed}:{number}")
         turns = _turns(failed, rng)
-        failures = sorted(turns, key=lambda one: one.trajectory_id in seen)[: section.failures]
+        failures = sorted(turns, key=lambda one: (one.trajectory_id in seen, one.trajectory_id in explained))[
+            : section.failures
+        ]
         successes = _partners(failures, passed, likeness, section.successes, rng, seen)
         seen |= {one.trajectory_id for one in (*failures, *successes)}
         batches.append(Batch(number, tuple(failures), tuple(successes)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -370,6 +370,7 @@ def _capability(group: Group, members: Sequence[Proposal], analyst: str, target:
         name=" ".join(group.name.split()),
         description=" ".join(group.description.split()),
         analyst=analyst,
+        detector_args=members[0].grounds,
         proposed_by=tuple(trajectories[:SAMPLE]),
         n_proposals=len(members),
     )
@@ -479,6 +480,45 @@ def recognise(server: ModelServer, section: Discovery, merged: Merged, known: Se
         # A new name that is stored would be known the next time: it waits until somebody was asked.
         merged = _without(merged, {one.capability_id for one in new} - set(found))
     return replace(_applied(merged, found), complete=merged.complete and complete, unrecognised=reason)
+
+
+def keep_found(merged: Merged, known: Sequence[Capability], runs: Set[str], most: int) -> Merged:
+    """Keep the cases that the dictionary holds and nobody proposed this time: what was found once grows on.
+
+    A known case stays as long as a run that showed it is among those that are diagnosed. Where there are too
+    many, those go first that no failure shows, then those that fewer show.
+
+    Args:
+        merged: What was found now, known ones recognised.
+        known: What the dictionary holds of one target.
+        runs: Ids of the trajectories that are diagnosed.
+        most: Candidates that there may be, parents apart.
+    """
+    found = {one.capability_id for one in merged.capabilities}
+    parents = {one.parent for one in (*merged.capabilities, *known)}
+    stay = [
+        one
+        for one in known
+        if one.capability_id not in (found | parents) and not runs.isdisjoint(one.proposed_by)
+    ]
+    cases = [*(one for one in merged.capabilities if one.capability_id not in parents), *stay]
+    cases.sort(key=lambda one: -len(one.proposed_by))
+    dropped = {one.capability_id for one in cases[most:]}
+    kept = {one.capability_id for one in cases[:most]}
+    broad = [one for one in merged.capabilities if one.capability_id in parents]
+    held = {one.capability_id for one in broad}
+    left = _without(merged, dropped & found)
+    return replace(
+        left,
+        capabilities=[
+            *(one for one in left.capabilities if one.capability_id in kept | held),
+            *(
+                one.model_copy(update={"parent": one.parent if one.parent in held else None})
+                for one in stay
+                if one.capability_id in kept
+            ),
+        ],
+    )
 
 
 def by_wording(new: Sequence[Capability], known: Sequence[Capability]) -> Found:
