@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trace_assets.assets.environment import WriterDesk, open_model_writer
 from trace_assets.diagnosis.expected import action_diffs
 from trace_assets.diagnosis.llm.budget import bytes_per_token, price, read_calls, totals
+from trace_assets.diagnosis.llm.cases import Grounds, rules_question
 from trace_assets.diagnosis.llm.client import Answers
 from trace_assets.diagnosis.llm.discovery import discovery_question, draw_batches
 from trace_assets.diagnosis.llm.labelling import (
@@ -43,6 +44,8 @@ from trace_assets.study import Study
 
 PROPOSALS_TOKENS = 700
 """Reply of one discovery pass, and of the merge for each pass: a guess."""
+RULES_TOKENS = 2000
+"""Reply that writes a policy's rules down as cases."""
 LABEL_TOKENS = 70
 """Reply for one label: a sentence, some indices."""
 CAPABILITY_TOKENS = 110
@@ -51,6 +54,8 @@ RULING_TOKENS = 80
 """Reply of one triage: a sentence, some indices."""
 ASSUMED_CAPABILITIES = 8
 """A target's candidates by a model, where it has proposed none yet."""
+ASSUMED_CASES = 20
+"""The same where they are cases: the policy's rules are among them."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +165,16 @@ def _discovery(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     for group in groups.values():
         known = known_of(study, group[0].target, group)
         batches = draw_batches([one for one in group if one.trajectory_id not in failed], section)
+        if section.size == "case" and batches and known.context.policy:
+            grounds = Grounds.of(known.context, group)
+            tally.ask(rules_question(section, known.context, grounds), RULES_TOKENS)
         for batch in batches:
-            tally.ask(
-                discovery_question(section, batch, section.transcript_tokens, known)[0], PROPOSALS_TOKENS
-            )
+            question, _ = discovery_question(section, batch, section.transcript_tokens, known)
+            if section.size == "case":  # which rules it is told is not known before they are written down
+                prompt = estimate_tokens(question.system) + estimate_tokens(question.user)
+                tally.guess(1, prompt + RULES_TOKENS, PROPOSALS_TOKENS)
+            else:
+                tally.ask(question, PROPOSALS_TOKENS)
         if batches and tally.calls:
             tally.guess(1, len(batches) * PROPOSALS_TOKENS, len(batches) * PROPOSALS_TOKENS)
     return tally.forecast("discovery", "the merge's length" if tally.calls else "")
@@ -179,6 +190,7 @@ def _labels(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
         if row.labeller == name
     }
     assumed = False
+    candidates = ASSUMED_CASES if study.settings.discovery.size == "case" else ASSUMED_CAPABILITIES
     for target, group in groups.items():
         own, _ = cases_and_parents([one for one in known if one.target == target])
         context = context_of(study, target, group)
@@ -195,9 +207,9 @@ def _labels(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
                         tally.ask(question, LABEL_TOKENS * len(open_ones))
                 elif tally.is_new(f"{number}:{shown.record.view_hash}"):
                     assumed = True
-                    prefix = beside + CAPABILITY_TOKENS * ASSUMED_CAPABILITIES
-                    tally.guess(1, prefix + shown.record.tokens, LABEL_TOKENS * ASSUMED_CAPABILITIES)
-    return tally.forecast("labels", f"{ASSUMED_CAPABILITIES} candidates a target" if assumed else "")
+                    prefix = beside + CAPABILITY_TOKENS * candidates
+                    tally.guess(1, prefix + shown.record.tokens, LABEL_TOKENS * candidates)
+    return tally.forecast("labels", f"{candidates} candidates a target" if assumed else "")
 
 
 def tasks_by_id(study: Study) -> dict[str, Task | ToldTask]:
