@@ -79,12 +79,12 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     Of several lacks one whose repair made the run pass comes first, then one of which a model says that it
     decided the end, then one that fits how the run differs from what is expected, then the one that more of
     the failures and fewer of the passed runs show. A lack of which the model says that it did not decide the
-    end explains nothing. Which message decided it is found apart from that, see `Decisive`, by these of its
-    rules.
+    end explains nothing. Of a model's cases the one comes first whose situation arises in fewer runs. Which
+    message decided it is found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
-    rank = _ranks(diagnosed)
+    rank, breadth = _ranks(diagnosed), _breadths(diagnosed)
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
     parents = {one.parent for one in diagnosed.capabilities}
@@ -106,6 +106,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 not fits(by_id[label.capability_id], label, diffs),
                 # The child says it more exactly than its parent.
                 CHILDREN in by_id[label.capability_id].detector_args or label.capability_id in parents,
+                breadth.get(label.capability_id, 0),
                 rank[label.capability_id],
                 label.capability_id,
             ),
@@ -160,6 +161,22 @@ def _ranks(diagnosed: Diagnosed) -> Mapping[str, float]:
     for row in diagnosed.contrasts:
         found[row.capability_id] = row.n_passed_lacking / max(1, row.n_passed) - (row.coverage or 0.0)
     return found
+
+
+def _breadths(diagnosed: Diagnosed) -> Mapping[str, int]:
+    """Return of each case that a model proposed in how many runs its situation arises.
+
+    Of several that decided one end the rarest says it most exactly: what arises in nearly every run
+    ("confirm before a change") goes along with most mistakes.
+    """
+    cases = {
+        one.capability_id for one in diagnosed.capabilities if one.detector is None and one.detector_args
+    }
+    return {
+        row.capability_id: row.n_failed_relevant + row.n_passed_relevant
+        for row in diagnosed.contrasts
+        if row.capability_id in cases
+    }
 
 
 def fits(capability: Capability, label: Label, diffs: Iterable[ActionDiff]) -> bool:
