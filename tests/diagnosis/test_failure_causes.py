@@ -240,3 +240,27 @@ def test_labels_that_the_passes_do_not_settle_on_are_left_out() -> None:
 def test_an_expected_write_that_was_never_made_is_told() -> None:
     idle = run(("get_course", {"course_id": "C-101"}, "{}"))
     assert one_cause([], [], idle).words == "never did cancel_course(course_id='C-101')"
+
+
+def test_of_cases_that_decided_the_end_the_one_that_arises_in_fewest_runs_is_named() -> None:
+    def cause_of(args: Mapping[str, str], verdicts: Mapping[str, str], detector: str | None = None) -> str:
+        listed = [capability(name, detector, **args) for name in ("common", "rare")]
+        rows = [contrast("common", 0.9, 0), contrast("rare", 0.1, 0)]
+        rows[0] = rows[0].model_copy(update={"n_failed_relevant": 8})
+        rows[1] = rows[1].model_copy(update={"n_failed_relevant": 1, "n_passed_relevant": 0})
+        who = SURPLUS.trajectory_id
+        judged = {
+            (who, name): LackCause(
+                trajectory_id=who, capability_id=name, target="gym", decisive=said, judge="model:m"
+            )
+            for name, said in verdicts.items()
+        }
+        labels = [lacks(who, name, 3, by="model:m") for name in ("common", "rare")]
+        cause = one_cause(labels, listed, contrasts=rows, judged=judged)
+        return str(cause.capability)
+
+    both = {"common": "yes", "rare": "yes"}
+    assert cause_of({"tool": "book_course"}, both) == "rare"
+    assert cause_of({"tool": "book_course"}, {**both, "rare": "cannot_tell"}) == "common"
+    assert cause_of({}, both) == "common", "a habit is named by what contrast says of it"
+    assert cause_of({"tool": "book_course"}, both, "repeated_error") == "common", "so is a detector's"
