@@ -17,7 +17,7 @@ from tests.truth.luck import found_lucky, score_luck
 from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
 from tests.truth.page import Results, Scored, figures, write_page
 from tests.truth.readings import Readings, missing_data, read_readings, result_files
-from tests.truth.recorded import RECORDING, outcomes, replay, section
+from tests.truth.recorded import OF_CASES, RECORDING, outcomes, replay, section
 from tests.truth.scores import all_grades
 from trace_assets.formats.registry import Imported, read_trajectories
 from trace_assets.records import Trajectory
@@ -64,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.recording or RECORDING.is_file():
         with tempfile.TemporaryDirectory() as folder:
             recorded = outcomes(replay(Path(folder) / "study", options.recording or RECORDING))
-            results = replace(results, recorded=section(recorded, readings))
+            of_cases = None
+            if not options.recording and OF_CASES.is_file():
+                of_cases = outcomes(replay(Path(folder) / "cases", OF_CASES, "case"))
+            results = replace(results, recorded=section(recorded, readings, of_cases))
             print(results.recorded, end="\n\n")
     left, own = (figures(one, readings) for one in (results.left_out, results.in_sample))
     print(f"{'':52} {'left out':34} in sample")

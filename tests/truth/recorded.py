@@ -31,6 +31,8 @@ from trace_assets.records import FailureCause, Task
 from trace_assets.study import Study
 
 RECORDING = Path(__file__).parent / "recordings" / "strong_general_model.jsonl"
+OF_CASES = RECORDING.with_name("strong_general_model_cases.jsonl")
+"""The same runs with `discovery.size = "case"`: triage as it was, the rest asked anew."""
 FILES = ("gpt-4.1_airline.json", "gpt-4.1_retail.json")
 RUNS = 20
 """Of each file: its failures, then its passed runs, in the file's order."""
@@ -75,11 +77,12 @@ def write_runs(folder: Path, most: Mapping[str, int] | None = None) -> list[Path
     return written
 
 
-def settings(recording: Path) -> str:
-    """Return the `trace.toml` that the recording was made with, replaying it."""
+def settings(recording: Path, size: str = "habit") -> str:
+    """Return the `trace.toml` that a recording was made with, replaying it."""
     return "\n".join(
         [
             *("[discovery]", 'analyst = "model"', f'model = "{MODEL}"', "passes = 2"),
+            f"size = {json.dumps(size)}",
             *("[labels]", f'model = "{MODEL}"'),
             *("[triage]", f'model = "{MODEL}"'),
             *("[contrast]", "accept_empty = true"),
@@ -88,7 +91,7 @@ def settings(recording: Path) -> str:
     )
 
 
-def replay(folder: Path, recording: Path = RECORDING) -> Study:
+def replay(folder: Path, recording: Path = RECORDING, size: str = "habit") -> Study:
     """Ingest and diagnose the recorded runs in a home below a folder, as anybody would, with no server.
 
     Raises:
@@ -96,7 +99,7 @@ def replay(folder: Path, recording: Path = RECORDING) -> Study:
     """
     (folder / "runs").mkdir(parents=True)
     config = folder / "trace.toml"
-    config.write_text(settings(recording), encoding="utf-8")
+    config.write_text(settings(recording, size), encoding="utf-8")
     own = {"TRACE_HOME": str(folder / "home"), "DAGSTER_HOME": ""}
     for words in (["ingest", *map(str, write_runs(folder / "runs"))], ["diagnose"]):
         done = subprocess.run(
@@ -160,9 +163,19 @@ def figures(pooled: Sequence[Outcome], readings: Readings) -> dict[str, Share]:
     }
 
 
-def section(recorded: Recorded, readings: Readings) -> str:
-    """Return the page's section on the recorded model."""
+def section(recorded: Recorded, readings: Readings, of_cases: Recorded | None = None) -> str:
+    """Return the page's section on the recorded model.
+
+    Args:
+        recorded: As it was asked for habits.
+        readings: Of the runs.
+        of_cases: As it was asked for cases.
+    """
     columns = [figures(one, readings) for one in (recorded.detectors, recorded.model, recorded.both)]
+    heads = ["detectors", "model", "both"]
+    if of_cases is not None:
+        columns.append(figures(of_cases.model, readings))
+        heads.append("model, cases")
     rows = [f"| {name} | {' | '.join(str(one[name]) for one in columns)} |" for name in columns[0]]
     failed = sum(len(one.causes) for one in recorded.model)
     runs = sum(len(one.diagnosed.trajectories) for one in recorded.model)
@@ -174,7 +187,8 @@ def section(recorded: Recorded, readings: Readings) -> str:
             "*Both*: the labels of detectors and model together, and what the model says of each lack's part "
             "in the end. A model's capability names what a reading names when its words do and its evidence "
             "lies within two messages of the decisive one; its other labels are ungraded and count as not "
-            "right. The two passes over a run were answered by one reader, so that they agree says little.",
-            "\n".join(["| figure | detectors | model | both |", "| --- | --- | --- | --- |", *rows]),
+            "right. The two passes over a run were answered by one reader, so that they agree says little."
+            + (" *Cases*: `discovery.size`, candidates, labels and causes asked anew." if of_cases else ""),
+            "\n".join([f"| figure | {' | '.join(heads)} |", "| --- " * (len(heads) + 1) + "|", *rows]),
         ]
     )
