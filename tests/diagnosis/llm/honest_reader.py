@@ -124,9 +124,11 @@ class HonestReader:
         if system.startswith("You label"):
             return self._labels(user)
         if system.startswith("You compare"):
-            return self._proposals(user)
+            return self._cases(user) if "No cases are known" in user else self._proposals(user)
+        if system.startswith("You read what an agent is given"):
+            return {"cases": []}
         if system.startswith("Several readers"):
-            return self._groups(user)
+            return self._case_groups(user) if "wrote down cases" in system else self._groups(user)
         if system.startswith("A dictionary"):
             return self._same(user)
         return self._fault(user)
@@ -159,6 +161,28 @@ class HonestReader:
         return {"labels": rows}
 
     def _proposals(self, user: str) -> dict[str, Any]:
+        return {"proposals": self._found(user)}
+
+    def _cases(self, user: str) -> dict[str, Any]:
+        """Return what was found as cases, each resting on a tool that a failed episode calls."""
+        called = re.findall(r"^\d+ assistant calls (\S+)", user, re.MULTILINE)
+        parts = {"rule": "", "tool": called[0] if called else "", "argument": ""}
+        return {
+            "cases": [
+                {
+                    "name": one["name"],
+                    "when": one["description"],
+                    "should": f"Do so: {one['name']}",
+                    "instead": f"Does otherwise than {one['name']}",
+                    "transcripts": one["transcripts"],
+                    **parts,
+                }
+                for one in self._found(user)
+            ],
+            "known": [],
+        }
+
+    def _found(self, user: str) -> list[dict[str, Any]]:
         blocks = re.split(r"^Transcript (T\d+) \((failed|passed), task K\d+\):$", user, flags=re.MULTILINE)[
             1:
         ]
@@ -176,7 +200,7 @@ class HonestReader:
                 proposals.append(
                     {"name": variant + name, "description": known.description, "transcripts": lacking}
                 )
-        return {"proposals": proposals}
+        return proposals
 
     def _groups(self, user: str) -> dict[str, Any]:
         groups: dict[str, dict[str, Any]] = {}
@@ -186,6 +210,13 @@ class HonestReader:
             group = groups.setdefault(name, {"name": name, "description": one["description"], "members": []})
             group["members"].append(one["id"])
         return {"groups": list(groups.values()), "parents": []}
+
+    def _case_groups(self, user: str) -> dict[str, Any]:
+        groups = self._groups(user)["groups"]
+        return {
+            "groups": [{"keep": one["members"][0], "members": one["members"]} for one in groups],
+            "parents": [],
+        }
 
     def _same(self, user: str) -> dict[str, Any]:
         ids: dict[str, dict[str, str]] = {"K": {}, "N": {}}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from chat_server import ChatServer
+from honest_reader import VARIANT
 
+from trace_assets.assets.capability_dictionary import discover
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.cases import Grounds, Rule, cases_question, described, rules_question
 from trace_assets.diagnosis.llm.context import Context
@@ -20,8 +23,22 @@ from trace_assets.diagnosis.llm.merging import (
     merge,
     model_capability_id,
 )
-from trace_assets.records import Capability, Message, Proposal, ToolCall, ToolSpec, Trajectory
-from trace_assets.settings import Discovery, Labels
+from trace_assets.diagnosis.triage import triage
+from trace_assets.records import (
+    Capability,
+    Label,
+    LackCause,
+    Message,
+    Proposal,
+    ToolCall,
+    ToolSpec,
+    Trajectory,
+    Triage,
+)
+from trace_assets.settings import Discovery, Labels, load_settings
+from trace_assets.store import Home
+from trace_assets.store.trajectories import write_trajectories
+from trace_assets.study import Study
 
 Open = Callable[..., Any]
 POLICY = """# The library's desk
@@ -291,3 +308,67 @@ def test_failures_that_are_explained_are_read_last() -> None:
     assert {one.trajectory_id for one in first.failures} == {"f1", "f3"}
     assert {one.trajectory_id for one in second.failures} == {"f0", "f2"}
     assert draw_batches(RUNS, section) == draw_batches(RUNS, section, {f"f{n}" for n in range(4)})
+
+
+def test_with_a_second_batch_new_failures_are_read_first_and_old_cases_stay(tmp_path: Path) -> None:
+    """One reader finds a case in the first batch, one another in both: the dictionary has the two."""
+    shown: list[str] = []
+
+    def reader(name: str) -> Callable[[Sequence[dict[str, str]]], dict[str, Any]]:
+        def answer(messages: Sequence[dict[str, str]]) -> dict[str, Any]:
+            system, user = messages[0]["content"], messages[1]["content"]
+            if system.startswith("You compare"):
+                shown.append(user)
+                return {"cases": [{**COUNT, "name": name, "transcripts": ["T1"]}], "known": []}
+            return {"same": []}
+
+        return answer
+
+    def study(url: str) -> Study:
+        given = {"analyst": "model", "model": "m", "size": "case", "passes": 1, "failures": 2, "successes": 1}
+        lines = [f"discovery.{key}={value}" for key, value in given.items()]
+        return Study(Home.open(tmp_path / "home"), load_settings(None, [*lines, f"analyst.base_url={url}"]))
+
+    def diagnosed(name: str, batch: str, runs: Sequence[Trajectory]) -> Study:
+        with ChatServer(reader(name)) as server:
+            opened = study(server.url)
+            write_trajectories(opened.store, runs, batch)
+            opened.store.write(triage(runs), Triage, batch)
+            assert discover(opened).checks[0].passed
+        return opened
+
+    first = diagnosed("Count the days by the return date", "b1", RUNS)
+    (old,) = first.store.read(Capability)
+    (explained,) = old.proposed_by
+    unexplained = "f1" if explained == "f0" else "f0"
+    labels = [label(one.trajectory_id, old.capability_id) for one in RUNS]
+    first.store.write(labels, Label, "b1")
+    judged = [cause(one.trajectory_id, old.capability_id) for one in RUNS if not one.success]
+    judged = [one for one in judged if one.trajectory_id != unexplained]
+    first.store.write(judged, LackCause, "b1")
+    shown.clear()
+    again = diagnosed("Count the days by the return date", "b1", RUNS)
+    assert shown == [] and again.store.read(Capability) == [old], "with nothing new nothing is asked"
+
+    more = [run("n1", False), run("n2", True)]
+    second = diagnosed("Say the date aloud", "b2", more)
+    assert {one.name for one in second.store.read(Capability)} == {old.name, "Say the date aloud"}
+    assert "please renew n1" in shown[0] and f"please renew {unexplained}" in shown[0]
+    assert f"please renew {explained}" not in shown[0]
+
+
+def label(run_: str, of: str) -> Label:
+    return Label(trajectory_id=run_, capability_id=of, labelling_pass=1, labeller="model:m", label="NA")
+
+
+def cause(run_: str, of: str) -> LackCause:
+    return LackCause(trajectory_id=run_, capability_id=of, target="x", decisive="yes", judge="model:m")
+
+
+def test_an_honest_reader_finds_what_was_planted_as_cases(
+    honest: ChatServer, open_analyst: Open, trajectories: list[Trajectory], planted: list[Capability]
+) -> None:
+    with open_analyst(honest.url, discovery={"size": "case", "passes": 3}) as (analyst, _):
+        found = analyst.discover(trajectories)
+    assert {one.name.removeprefix(VARIANT) for one in found} == {one.name for one in planted}
+    assert all(one.detector_args["tool"] in one.description for one in found)
