@@ -27,8 +27,8 @@ class Capability(Record):
     detector: str | None = None
     """Detector family, for capabilities that a predicate labels; recipes are keyed by it."""
     detector_args: Json = {}
-    """The instance: tools, argument, field, value. Of a case that a model proposed what it rests on: the `rule`
-    as it stands in the policy, the `tool`, its `argument`; all three were looked up."""
+    """The instance: tools, argument, field, value. Of a case that a model proposed what it rests on: the
+    `rule` as it stands in the policy, the `tool`, its `argument`; all three were looked up."""
     proposed_by: tuple[str, ...] = ()
     """Trajectories (or passes) whose reading led to the proposal; a bounded sample."""
     n_proposals: int = 0
