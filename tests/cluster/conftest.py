@@ -36,7 +36,12 @@ def ray_cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        folders = [str(HERE), str(HERE.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        folders = [
+            str(HERE),
+            str(HERE.parent / "environments"),
+            str(HERE.parents[1]),
+            *filter(None, [os.environ.get("PYTHONPATH")]),
+        ]
         patch.setenv("PYTHONPATH", os.pathsep.join(folders))
         for name, value in SOON.items():
             patch.setenv(name, value)

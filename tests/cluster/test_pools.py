@@ -179,4 +179,11 @@ def test_needs_follow_what_is_declared_and_set(tmp_path: Path) -> None:
     study = Study(Home.open(tmp_path), load_settings(None, ["training.processes=4"], {}))
     assert needs_of(assets["labels"], study) == Needs(1, 0, 0)
     assert needs_of(assets["adapter"], study) == Needs(1, 4, 1)
-    assert needs_of(assets["environment_audit"], study).sandbox == 1
+    assert needs_of(assets["environment_audit"], study) == Needs(1, 4, 1)
+    served = Study(study.home, load_settings(None, ["rollouts.engine=openai", "training.processes=4"], {}))
+    assert {name for name in assets if needs_of(assets[name], served) != needs_of(assets[name], study)} == {
+        "environment_audit",
+        "repairs",
+        "trajectories",
+    }
+    assert needs_of(assets["environment_audit"], served) == Needs(1, 0, 1)

@@ -38,6 +38,8 @@ class Asset:
             instance: the item is due again at the next sync.
         kinds: Icons in the UI.
         pool: Concurrency pool, for work that takes the whole accelerator.
+        by_policy: Whether it takes the accelerator for the policy of `rollouts` alone, and so none where a
+            model server plays.
         light: Takes well under a second of one core, so that a process of its own would cost more.
         parts: File names of those of its tables that are not named after its partition.
         together: Whether its tables are of use only together: one that is lost takes the others with it.
@@ -56,6 +58,7 @@ class Asset:
     unfinished: Sequence[str] = ()
     kinds: Sequence[str] = ("parquet",)
     pool: str | None = None
+    by_policy: bool = False
     light: bool = False
     parts: Mapping[type[Record], str] = field(default_factory=dict)
     together: bool = False
@@ -75,6 +78,7 @@ def asset(
     unfinished: Sequence[str] = (),
     kinds: Sequence[str] = ("parquet",),
     pool: str | None = None,
+    by_policy: bool = False,
     light: bool = False,
     parts: Mapping[type[Record], str] = {},
     together: bool = False,
@@ -96,6 +100,7 @@ def asset(
             unfinished,
             kinds,
             pool,
+            by_policy,
             light,
             parts,
             together,

@@ -28,6 +28,7 @@ from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, 
 from trace_assets.records.table import from_frame
 from trace_assets.resources.analysts import open_judge
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
+from trace_assets.resources.divided_audit import divided_rollouts
 from trace_assets.resources.policy import open_policy, policy_home
 from trace_assets.resources.sandbox import permutation_for, sandbox_pool
 from trace_assets.sandbox import SandboxPool
@@ -326,6 +327,7 @@ def examiner(
             purpose=purpose,
             judge=judge,
             late_policy=base,
+            elsewhere=divided_rollouts(study),
         )
 
     return Examiner(examine, verdict_of, identity, pool.isolation_level), remarks

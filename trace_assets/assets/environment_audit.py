@@ -21,6 +21,7 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.training import audit_exhibit
 from trace_assets.resources.analysts import JudgeDesk, open_judge
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
+from trace_assets.resources.divided_audit import divided_rollouts
 from trace_assets.resources.policy import open_policy
 from trace_assets.resources.sandbox import (
     keep_audited,
@@ -56,6 +57,7 @@ from trace_assets.study import Study
     },
     kinds=("parquet", "docker"),
     pool="gpu",
+    by_policy=True,
     shown_on="environment",
 )
 def audit_environment(study: Study, capability_id: str) -> StageResult:
@@ -89,6 +91,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             permutation=permutation,
             purpose=purpose_of(study, capability_id),
             judge=judge,
+            elsewhere=divided_rollouts(study),
             recorded=lambda kept: keep_audited(study, environment.environment_id, samples_of(kept)),
         )
         isolation = pool.isolation_level

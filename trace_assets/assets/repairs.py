@@ -26,6 +26,7 @@ from trace_assets.workflows.ingest import batches
     partitions="task_batch",
     door="loop",
     pool="gpu",
+    by_policy=True,
 )
 def write_repairs(study: Study, batch: str) -> StageResult:
     """What repairing each lack of a failed run does to its reward, beside placebos.

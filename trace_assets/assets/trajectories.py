@@ -43,6 +43,7 @@ from trace_assets.workflows.ingest import batches, inbox
     checks={"few_faults": "At most one episode in twenty broke and was not judged."},
     kinds=("parquet", "pytorch"),
     pool="gpu",
+    by_policy=True,
     together=True,
 )
 def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:

@@ -81,5 +81,6 @@ class Pool(Protocol):
 
 def needs_of(asset: Asset, study: Study) -> Needs:
     """Return what making an item of an asset takes, as it is declared and as the settings ask."""
-    gpus = max(1, study.settings.training.processes) if asset.pool == "gpu" else 0
+    is_served = asset.by_policy and study.settings.rollouts.engine == "openai"
+    gpus = max(1, study.settings.training.processes) if asset.pool == "gpu" and not is_served else 0
     return Needs(1, gpus, int("docker" in asset.kinds))

@@ -31,6 +31,8 @@ from trace_assets.targets.protocol import Target
 Make = Callable[[], tuple[Target, Policy]]
 """Opens target and policy inside a process; picklable, such as a partial of a module's function."""
 
+T = TypeVar("T")
+
 _REPORT_EVERY = 32
 """Trajectories between two words to the parent: the wire costs more than an episode of a tiny model."""
 FEWEST, MOST = 16, 1024
@@ -97,9 +99,59 @@ def run_parallel(
     return [found[name] for name in sorted(names)]
 
 
-def team_for(trials: Sequence[Trial]) -> Team | None:
-    """Return who helps this process to play trials; None where nobody does, or there are few of them."""
-    return team() if len(trials) > FEWEST else None
+def team_for(trials: Sequence[Trial], *, sandbox: bool = False) -> Team | None:
+    """Return who helps this process to play trials; None where nobody does, or there are few of them.
+
+    Args:
+        trials: What is to be played.
+        sandbox: Whether generated code runs in it: then those help that have a sandbox.
+    """
+    helpers = team() if len(trials) > FEWEST else None
+    return helpers.with_sandbox() if helpers is not None and sandbox else helpers
+
+
+def divide(
+    work: Callable[..., T],
+    trials: Sequence[Trial],
+    *arguments: Any,
+    sandbox: bool = False,
+    title: str = "rollouts",
+) -> list[T] | None:
+    """Have the team of this process play trials in shards, and return what each shard came to.
+
+    Unlike `run_parallel` it needs no folder that all share: a shard that is lost is played again as a whole.
+
+    Args:
+        work: A function of a module: called with a shard's trials and the arguments, in another process
+            perhaps, and perhaps twice.
+        trials: What to play.
+        arguments: What else it is called with.
+        sandbox: Whether it runs generated code.
+        title: Words for the progress bar.
+
+    Returns:
+        One answer a shard, in the order of the trials; None where nobody helps, or there are few trials.
+
+    Raises:
+        Unavailable: A shard was lost again and again.
+    """
+    helpers = team_for(trials, sandbox=sandbox)
+    if helpers is None:
+        return None
+    shards = shards_of(trials, helpers.workers)
+    calls = [(work, number, shard, arguments) for number, shard in enumerate(shards)]
+    found: dict[int, T] = {}
+    with progress(title, len(trials)) as bar:
+        for number, answer in helpers.each(_numbered, calls):
+            found[number] = answer
+            bar.advance(len(shards[number]))
+    return [found[number] for number in range(len(shards))]
+
+
+def _numbered(
+    work: Callable[..., T], number: int, trials: Sequence[Trial], arguments: Sequence[Any]
+) -> tuple[int, T]:
+    return number, work(trials, *arguments)
 
 
 def shards_of(trials: Sequence[Trial], workers: int) -> list[Sequence[Trial]]:
@@ -248,15 +300,15 @@ def _stop(workers: Sequence[BaseProcess]) -> None:
             worker.join(timeout=10)
 
 
-T = TypeVar("T")
-
-
 class Team(Protocol):
     """Makes calls in other processes, on this machine and on others."""
 
     @property
     def workers(self) -> int:
         """Calls that it makes at once, when nobody else is at work."""
+
+    def with_sandbox(self) -> Team:
+        """Return those of the team that may run generated code."""
 
     def each(self, work: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
         """Call a function of a module with each of some arguments.

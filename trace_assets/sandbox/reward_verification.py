@@ -75,6 +75,19 @@ class Sample:
     verdict: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """What a process that played episodes hands on to the one that plays some of them again.
+
+    Attributes:
+        episodes: Episodes that were given a verdict.
+        samples: Those of them that were drawn.
+    """
+
+    episodes: int
+    samples: tuple[Sample, ...]
+
+
 class Recomputation:
     """Plays a sample of one environment's episodes again, in the background.
 
@@ -106,6 +119,7 @@ class Recomputation:
         self._late = Reservoir[Sample](BATCH)
         self._running: list[Future[None]] = []
         self._thread = ThreadPoolExecutor(1, "recompute")
+        self._keeps = False
         self._counts: Counter[str] = Counter()
         self._controls: Counter[tuple[str, bool]] = Counter()  # (kind, success) -> episodes
         self._mismatch: str | None = None
@@ -117,6 +131,27 @@ class Recomputation:
                 for start in range(0, len(samples), BATCH):
                     batch = list(samples[start : start + BATCH])
                     self._running.append(self._thread.submit(self._play, batch, "recalled"))
+
+    def keep(self) -> None:
+        """Play nothing again from now on: keep what is drawn, for another process to `take`."""
+        self._keeps = True
+
+    def kept(self) -> Drawn:
+        """Return what `keep` had this process keep."""
+        with self._lock:
+            return Drawn(self._counts["episodes"], tuple(self._waiting))
+
+    def take(self, drawn: Drawn) -> None:
+        """Take note of episodes that another process played, and of those that it drew of them.
+
+        Raises:
+            RewardMismatch: An earlier one was not confirmed.
+        """
+        self._raise_mismatch()
+        with self._lock:
+            self._counts["episodes"] += drawn.episodes
+            for sample in drawn.samples:
+                self._draw(sample)
 
     def see(self, session: Session, verdict: dict[str, Any]) -> None:
         """Take note of a finished episode.
@@ -130,11 +165,13 @@ class Recomputation:
         with self._lock:
             self._counts["episodes"] += 1
             if self._counts["episodes"] == 1 or self._chance.random() < self._share:
-                sample = Sample(session.seed, tuple(session.actions), verdict)
-                self._waiting.append(sample)
-                self._late.see(sample)
-            if len(self._waiting) >= BATCH:
-                self._begin()
+                self._draw(Sample(session.seed, tuple(session.actions), verdict))
+
+    def _draw(self, sample: Sample) -> None:
+        self._waiting.append(sample)
+        self._late.see(sample)
+        if len(self._waiting) >= BATCH and not self._keeps:
+            self._begin()
 
     def settle(self) -> Recomputed:
         """Play again what waits, wait for all of it, and play some once more now that all is over.

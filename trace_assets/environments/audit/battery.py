@@ -20,7 +20,15 @@ from trace_assets.environments.audit import (
 from trace_assets.environments.audit import (
     purpose as purpose_checks,
 )
-from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, Purpose, Sizes, Subject
+from trace_assets.environments.audit.check import (
+    AuditCheck,
+    Elsewhere,
+    Finding,
+    Judge,
+    Purpose,
+    Sizes,
+    Subject,
+)
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
@@ -80,6 +88,7 @@ def audit(
     purpose: Purpose | None = None,
     judge: Judge | None = None,
     late_policy: Callable[[], Policy | None] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> list[EnvironmentCheck]:
     """Audit an environment.
 
@@ -103,6 +112,7 @@ def audit(
             skips what it would be asked.
         late_policy: Opens the base policy, in place of `base_policy`; called only where nothing before the
             statistical checks rejects this one.
+        elsewhere: Has others play the base policy's episodes too; None has all played in this process.
 
     Returns:
         One finding a check, in the order of `CHECKS`.
@@ -124,6 +134,7 @@ def audit(
         purpose,
         judge,
         late_policy=late_policy,
+        elsewhere=elsewhere,
     )
     findings: dict[str, Finding] = {}
     with progress(f"audit {environment.capability_id}", len(CHECKS)) as bar:

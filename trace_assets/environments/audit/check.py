@@ -20,6 +20,11 @@ from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import SeedPermutation, audited
 
 MAX_TURNS = 12
+
+Elsewhere = Callable[[SandboxedTarget, Sequence[Trial]], list[Trajectory] | None]
+"""Has the base policy's trials played in other processes too, and shows the target's recomputation what was
+drawn of them; None where nobody helps."""
+
 NO_JUDGE = "no model is set that judges environments (synthesis.judge)"
 
 Level = Literal[
@@ -121,6 +126,7 @@ class Subject:
         judge: A model that is asked what no program can tell; None skips that.
         no_judge: Why there is none, for the skips.
         late_policy: Opens the base policy once it is needed; None where it is open, or there is none.
+        elsewhere: Has others play the base policy's episodes too; None has all played in this process.
     """
 
     environment: Environment
@@ -136,6 +142,7 @@ class Subject:
     judge: Judge | None = None
     no_judge: str = NO_JUDGE
     late_policy: Callable[[], Policy | None] | None = None
+    elsewhere: Elsewhere | None = None
     transcripts: dict[str, list[Played]] = field(default_factory=dict)
     """Episodes that several checks compare, by the sandbox they were played in."""
     kept: dict[str, object] = field(default_factory=dict)
@@ -162,13 +169,7 @@ class Subject:
         """
         if self.policy is None:
             return []
-        target = SandboxedTarget(
-            self.environment,
-            self.pool,
-            self.permutation,
-            training_seeds=audited(self.permutation, self.section.audit_seeds),
-            validation_seeds=(),
-        )
+        target = audited_target(self.environment, self.pool, self.permutation, self.section)
         trials = [
             Trial(task, trial)
             for task in target.tasks("discovery")
@@ -176,7 +177,9 @@ class Subject:
         ]
         title = f"roll out on {self.environment.capability_id}"
         try:
-            played = run_rollouts(target, trials, self.policy, max_turns=MAX_TURNS, title=title)
+            played = self.elsewhere(target, trials) if self.elsewhere else None
+            if played is None:
+                played = run_rollouts(target, trials, self.policy, max_turns=MAX_TURNS, title=title)
             target.recomputation.settle()
         finally:
             target.close()
@@ -196,6 +199,19 @@ class Subject:
     def seeds_of(self, n: int) -> tuple[int, ...]:
         """Return so many of them."""
         return self.permutation.inside(audited(self.permutation, n))
+
+
+def audited_target(
+    environment: Environment, pool: SandboxPool, permutation: SeedPermutation, section: Synthesis
+) -> SandboxedTarget:
+    """Open an environment as the target that a base policy is rolled out on in its audit."""
+    return SandboxedTarget(
+        environment,
+        pool,
+        permutation,
+        training_seeds=audited(permutation, section.audit_seeds),
+        validation_seeds=(),
+    )
 
 
 @dataclass(frozen=True)

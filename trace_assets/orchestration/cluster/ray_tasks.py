@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trace_assets.errors import Unavailable, require_extra
-from trace_assets.orchestration.pool import WorkerDied
+from trace_assets.orchestration.pool import SANDBOX, WorkerDied
 from trace_assets.rollouts.parallel import helped_by
 from trace_assets.store.presence import NODE_VARIABLE, withdraw
 
@@ -249,22 +249,30 @@ class RayTeam:
 
     Args:
         node: The worker's.
+        sandbox: Whether generated code runs in the calls: each then takes a sandbox of its node, but for the
+            one on the worker's own, which has the item's.
     """
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, node: str, sandbox: bool = False) -> None:
+        self._node, self._sandbox = node, sandbox
 
     @property
     def workers(self) -> int:
         """Calls that it makes at once, when nobody else is at work."""
-        cores = sum(node["Resources"].get("CPU", 0) for node in alive())
-        return max(1, min(MOST_AT_ONCE, int(cores)))
+        taken = ("CPU", SANDBOX) if self._sandbox else ("CPU",)
+        places = sum(min(int(node["Resources"].get(name, 0)) for name in taken) for node in alive())
+        return max(1, min(MOST_AT_ONCE, places))
+
+    def with_sandbox(self) -> RayTeam:
+        """Return the nodes that may run generated code."""
+        return RayTeam(self._node, sandbox=True)
 
     def each(self, work: Callable[..., T], calls: Sequence[tuple[Any, ...]]) -> Iterator[T]:
         """Call a function with each of some arguments; see `Team.each`."""
         divided = _Divided(work, calls)
         own = {"num_cpus": 0, "scheduling_strategy": on_node(self._node)}
-        helpers = [{"num_cpus": 1}] * (min(len(calls), self.workers) - 1)
+        helper = {"num_cpus": 1, "resources": {SANDBOX: 1} if self._sandbox else {}}
+        helpers = [helper] * (min(len(calls), self.workers) - 1)
         for options in (own, *helpers):
             threading.Thread(target=divided.help, args=(options, options is own), daemon=True).start()
         try:
