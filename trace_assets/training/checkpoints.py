@@ -25,15 +25,11 @@ from trace_assets.store.files import (
 )
 from trace_assets.store.lines import append_lines, read_lines, sealed
 from trace_assets.store.manifest import MANIFEST, Manifest
+from trace_assets.store.unfinished import COMPLETE, workplace_of
 from trace_assets.training.validation import Rate
 
 if TYPE_CHECKING:
     from peft import LoraConfig
-
-
-COMPLETE = "complete"
-"""Marker inside a checkpoint, written last: without it the checkpoint was cut short and is not used. It lists
-the checkpoint's files."""
 
 
 def mark_complete(folder: Path) -> None:
@@ -66,7 +62,7 @@ class Workplace:
     """
 
     def __init__(self, folder: Path, fingerprint: dict[str, Any]) -> None:
-        self.path = _workplace(folder)
+        self.path = workplace_of(folder)
         described = self.path / "run.json"
         text = json.dumps(fingerprint, indent=2, sort_keys=True)
         if not described.is_file() or described.read_text(encoding="utf-8") != text:
@@ -140,11 +136,7 @@ class Workplace:
 
 def clear_workplace(folder: Path) -> None:
     """Remove what is left beside the folder of a finished result."""
-    shutil.rmtree(_workplace(folder), ignore_errors=True)
-
-
-def _workplace(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.work")
+    shutil.rmtree(workplace_of(folder), ignore_errors=True)
 
 
 # A LoRA adapter as a folder: ordinary PEFT files, written whole or not at all, named by their content.

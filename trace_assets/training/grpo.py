@@ -17,6 +17,7 @@ from trace_assets.errors import InputError, Unavailable, require_extra
 from trace_assets.records import Adapter, AdapterKind, TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.store.files import replace_folder
+from trace_assets.store.unfinished import SAMPLER
 from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import Workplace, adapter_id, lora_tensors, read_curve, write_adapter
@@ -161,7 +162,7 @@ def train_adapter(
 
         with (
             tracked(section, name),
-            open_sampler(base_dir, section, workplace.path / "sampler", peers) as policy,
+            open_sampler(base_dir, section, workplace.path / SAMPLER, peers) as policy,
             Player(
                 target,
                 policy,

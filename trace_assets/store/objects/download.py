@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -107,7 +107,7 @@ def _copy(remote: RemoteHome, state: State, folder: Path, replace: bool, threads
     return Copied(len(files), size, moved, moved_bytes, True)
 
 
-def require_names(remote: RemoteHome, files: Mapping[str, Stored]) -> None:
+def require_names(remote: RemoteHome, files: Iterable[str]) -> None:
     """Make sure that a list of files names none outside the home, nor what is a machine's own.
 
     Raises:

@@ -64,6 +64,22 @@ class Stored(msgspec.Struct, frozen=True):
     mode: int = 0o644
 
 
+class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file of work that is under way.
+
+    Attributes:
+        name: Its path in the home.
+        parts: What it holds, one after the other.
+        mode: Its permissions.
+        whole: Folder of the home whose files are of use only together; empty where this one is by itself.
+    """
+
+    name: str
+    parts: tuple[Content, ...]
+    mode: int = 0o644
+    whole: str = ""
+
+
 class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `home.json` says.
 
@@ -77,6 +93,8 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
         sent: The list of contents that no home needs yet.
         worker: Id of the folder that is worked on to become this home; empty where none is.
         held: Who works there, since when; for people alone.
+        under_way: The list of what that work keeps for its next try and the home does not hold yet.
+        under_way_of: Id of the folder that it was sent from.
         format: How all this is laid out.
     """
 
@@ -89,6 +107,8 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True):
     sent: Content | None = None
     worker: str = ""
     held: str = ""
+    under_way: Content | None = None
+    under_way_of: str = ""
     format: int = FORMAT
 
 
@@ -156,11 +176,18 @@ class RemoteHome:
             return {}
         return {one.name: one for one in self._list(state.pointer.files, Stored)}
 
+    def under_way(self, state: State) -> dict[str, Piece]:
+        """Return the files of work that is under way by name."""
+        if state.pointer.under_way is None:
+            return {}
+        return {one.name: one for one in self._list(state.pointer.under_way, Piece)}
+
     def contents(self, state: State) -> dict[str, Content]:
         """Return all contents that are known to be there, by hash."""
         known = [one.content for one in self.files(state).values()]
         if state.pointer.sent is not None:
             known += self._list(state.pointer.sent, Content)
+        known += [part for piece in self.under_way(state).values() for part in piece.parts]
         return {one.sha256: one for one in known}
 
     def _list(self, of: Content, kind: type[msgspec.Struct]) -> list:  # type: ignore[type-arg]
@@ -263,7 +290,7 @@ class RemoteHome:
         self.commit(state, following(state))
         pointer = state.pointer
         needed = {one.key for one in self.contents(state).values()}
-        needed |= {one.key for one in (pointer.files, pointer.sent) if one is not None}
+        needed |= {one.key for one in (pointer.files, pointer.sent, pointer.under_way) if one}
         unneeded = [key for key in listed if key not in needed]
         for first in range(0, len(unneeded), REMOVED_AT_ONCE):
             self.bucket.delete(unneeded[first : first + REMOVED_AT_ONCE])

@@ -25,7 +25,15 @@ from trace_assets.store.objects.home_files import (
     known_copies,
     note_copy,
 )
-from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored, following, held
+from trace_assets.store.objects.remote import (
+    Content,
+    Pointer,
+    RemoteHome,
+    State,
+    Stored,
+    following,
+    held,
+)
 
 THREADS = 8
 NOTED_BYTES = 1 << 26
@@ -77,15 +85,15 @@ def copy_up(
             )
         files = home_files(home.path, Path(scratch))
         if not again and _is_equal(files, remote.files(state)):
-            if state.pointer.worker != still:
-                remote.commit(state, held(state, still), last=True)
+            if state.pointer.worker != still or state.pointer.under_way is not None:
+                remote.commit(state, _without_under_way(held(state, still)), last=True)
             return Copied(len(files), _size(files), 0, 0, False)
         sending = _Sending(remote, state, {} if again else remote.contents(state), noted_bytes)
         sending.send(files, threads)
         _require_unchanged(home.path, files)
         stored = [Stored(name, sending.there[one.sha256], one.mode) for name, one in sorted(files.items())]
         listed = remote.send_list(stored)
-        new = held(sending.state, still)
+        new = _without_under_way(held(sending.state, still))
         new = msgspec.structs.replace(new, home=new.commit, files=listed, sent=None)
         # Noted first: should the answer be lost, the home there is still known for this one's.
         version = files_version({name: one.sha256 for name, one in files.items()})
@@ -93,6 +101,11 @@ def copy_up(
         remote.commit(sending.state, new, last=True)
         note_copy(home.path, remote.name, Known((new.home,), version))
         return Copied(len(files), _size(files), sending.moved, sending.moved_bytes, True)
+
+
+def _without_under_way(pointer: Pointer) -> Pointer:
+    """Return a pointer to a home that holds all that was under way."""
+    return msgspec.structs.replace(pointer, under_way=None, under_way_of="")
 
 
 def require_free(remote: RemoteHome, state: State, worker: str = "") -> None:
@@ -127,7 +140,7 @@ class _Sending:
                 while True:
                     while len(under_way) < 2 * threads and (one := next(waiting, None)) is not None:
                         content = self.remote.new_content(one.sha256, one.size)
-                        under_way.add(pool.submit(_send, self.remote, content, one.path))
+                        under_way.add(pool.submit(send_file, self.remote, content, one.path))
                     if not under_way:
                         return
                     done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
@@ -149,7 +162,13 @@ class _Sending:
             self.state = self.remote.commit(self.state, new)
 
 
-def _send(remote: RemoteHome, content: Content, path: Path) -> Content:
+def send_file(remote: RemoteHome, content: Content, path: Path) -> Content:
+    """Send a file's content.
+
+    Raises:
+        InputError: The file holds something else.
+        Unavailable: The store does not answer.
+    """
     if content.size > SMALL_BYTES:
         remote.bucket.put_parts(content.key, lambda: _compared(path, content))
     else:

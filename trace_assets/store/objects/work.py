@@ -9,7 +9,9 @@ clock decides.
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -22,8 +24,13 @@ from trace_assets.store.objects.bucket import Bucket, require_conditions
 from trace_assets.store.objects.download import Occupied, copy_down, make_place, place_of
 from trace_assets.store.objects.home_files import known_copies
 from trace_assets.store.objects.remote import RemoteHome, State, held
+from trace_assets.store.objects.under_way import Stopped, UnderWay, take_up
 from trace_assets.store.objects.upload import copy_up, require_free
 from trace_assets.system.object_address import parse_address
+
+UNDER_WAY_SECONDS = 30.0
+"""Between two sendings of what is under way."""
+_log = logging.getLogger(__name__)
 
 
 class Work:
@@ -40,6 +47,7 @@ class Work:
     def __init__(self, remote: RemoteHome, place: Path) -> None:
         self.remote, self.folder = remote, place / "work"
         self._place = place
+        self._ends = threading.Event()
         make_place(place)
         # Held, shared, as long as a command works: who has it alone is the only one, or the last.
         self._users = os.open(place / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -66,6 +74,8 @@ class Work:
         require_free(self.remote, state, self._worker)
         if self._is_alone():
             self._fetch(state)
+            if state.pointer.under_way is not None and state.pointer.under_way_of != self._worker:
+                take_up(self.remote, state, self.folder)
         elif state.pointer.worker != self._worker:
             raise Unavailable(
                 f"{self.remote.name} was given free while another command works on it here; end that one."
@@ -84,6 +94,25 @@ class Work:
             with suppress(TimeoutError), exclusive(self._place / "turn", "sending", patience=0):
                 copy_up(Home(self.folder), self.remote, worker=self._worker, meanwhile=True)
 
+    def keep_sending(self, seconds: float = UNDER_WAY_SECONDS) -> None:
+        """Send in the background what is under way, until `end`.
+
+        Args:
+            seconds: Between two sendings.
+        """
+        threading.Thread(target=self._keep_sending, args=(seconds,), name="under way", daemon=True).start()
+
+    def _keep_sending(self, seconds: float) -> None:
+        under_way = UnderWay(self.remote, self.folder, self._worker, self._ends.is_set)
+        while not self._ends.wait(seconds):
+            try:
+                with exclusive(self._place / "turn", "sending what is under way", patience=0):
+                    under_way.send()
+            except (TimeoutError, Stopped):
+                continue  # another command sends, or this one ends
+            except (TraceError, OSError) as error:
+                _log.warning("what is under way was not sent, and is tried again: %s", error)
+
     def end(self) -> str:
         """Send what was made and give the home free; the last of several commands does it for all.
 
@@ -93,6 +122,7 @@ class Work:
         Raises:
             Unavailable: It could not be sent.
         """
+        self._ends.set()
         try:
             with exclusive(self._place / "turn", "sending"):
                 if not self._is_alone():
@@ -164,6 +194,7 @@ def work_on(text: str) -> Path:
     address = parse_address(text)
     work = Work(RemoteHome(Bucket.open(address)), place_of(address))
     work.begin()
+    work.keep_sending()
     _begun.append(work)
     return work.folder
 

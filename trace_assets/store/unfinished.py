@@ -1,0 +1,64 @@
+"""What work that is under way keeps in a home, so that the next try goes on from it.
+
+Everything here may be copied while it is worked on: lines are appended and never changed, a paid answer is
+put in place whole, and of a workplace any moment is one in which its process might have been killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+COMPLETE = "complete"
+"""Marker inside a checkpoint, written last: without it the checkpoint was cut short and is not used. It lists
+the checkpoint's files."""
+CHECKPOINT = "checkpoint-"
+"""What the names of checkpoints begin with."""
+SAMPLER = "sampler"
+"""Folder of a workplace that its sampler writes into, anew for each try."""
+_WORKPLACE = ".work"
+
+
+def workplace_of(folder: Path) -> Path:
+    """Return where the run works whose result will be in a folder."""
+    return folder.with_name(f".{folder.name}{_WORKPLACE}")
+
+
+def workplaces(home: Path) -> Iterator[Path]:
+    """Return the folders of runs that are under way, in a home and in those of its later rounds."""
+    for one in _homes(home):
+        for place, folders, _ in os.walk(one / "models"):
+            found = [name for name in folders if name.startswith(".") and name.endswith(_WORKPLACE)]
+            yield from (Path(place, name) for name in sorted(found))
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+
+
+def files_of_workplace(workplace: Path) -> Iterator[Path]:
+    """Return the files that matter of a run under way: of a checkpoint that is cut short, none."""
+    for place, folders, files in os.walk(workplace):
+        folder = Path(place)
+        if folder.name.startswith(CHECKPOINT) and not (folder / COMPLETE).is_file():
+            folders.clear()
+            continue
+        folders[:] = sorted(name for name in folders if folder != workplace or name != SAMPLER)
+        yield from (folder / name for name in sorted(files))
+
+
+def journals(home: Path) -> Iterator[Path]:
+    """Return the files of lines: episodes that were played, and what was spent."""
+    for one in _homes(home):
+        yield from sorted(path for path in (one / "journals").rglob("*.jsonl") if path.is_file())
+        if (spent := one / "answers" / "spent.jsonl").is_file():
+            yield spent
+
+
+def paid_answers(home: Path) -> Iterator[Path]:
+    """Return what models answered, a file each."""
+    for one in _homes(home):
+        yield from sorted((one / "answers").glob("??/*.json"))
+
+
+def _homes(home: Path) -> Iterator[Path]:
+    yield home
+    yield from sorted((home / "rounds").glob("*/"))
