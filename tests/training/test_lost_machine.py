@@ -62,6 +62,7 @@ def test_another_machine_goes_on_from_the_checkpoint_in_the_bucket(
             [sys.executable, "-c", code, str(base), str(tmp_path / "first")],
             capture_output=True,
             cwd=Path(__file__).parents[2],
+            timeout=600,
         )
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()
         assert "process" in release(remote_home())

@@ -128,9 +128,11 @@ class UnderWay:
         """Send the whole lines that came since; return all segments of a file."""
         with path.open("rb") as file:
             about = os.fstat(file.fileno())
-            here = (about.st_dev, about.st_ino)
-            if self._grown.get(name) != (here, known):
-                known = known if _begins_with(path, known) else ()
+            here, end = (about.st_dev, about.st_ino), sum(one.size for one in known[:-1])
+            # An inode may be that of a file that was removed: so the last segment is compared each time.
+            seen = self._grown.get(name) == (here, known)
+            if not _holds(path, known[-1:], end) or not (seen or _holds(path, known[:-1])):
+                known = ()
             if len(known) > SEGMENTS:
                 large = [one.size >= SMALL_BYTES // 2 for one in known]
                 known = known[: large.index(False) if False in large else len(known)]
@@ -208,8 +210,10 @@ class _Sending:
         return self._there[sha256]
 
 
-def _begins_with(path: Path, parts: Sequence[Content]) -> bool:
+def _holds(path: Path, parts: Sequence[Content], start: int = 0) -> bool:
+    """Whether a file holds some parts, one after the other, from a place on."""
     with path.open("rb") as file:
+        file.seek(start)
         return all(hashlib.sha256(file.read(one.size)).hexdigest() == one.sha256 for one in parts)
 
 
