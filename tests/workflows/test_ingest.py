@@ -238,3 +238,60 @@ def test_a_changed_inbox_makes_its_items_due_though_nobody_asks(study: Study, tm
             lock.settle()
     ingest(study, [file])
     assert due_items(study.home) == {}, "the same file again changes nothing"
+
+
+def chat_file(path: Path, words: list[str], **more: object) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    rows = [
+        {
+            "messages": [{"role": "user", "content": "Cancel K1."}, {"role": "assistant", "content": word}],
+            "reward": 1.0,
+            **more,
+        }
+        for word in words
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("place", ["another folder", "the same path"])
+def test_lines_without_ids_never_take_the_place_of_other_runs(
+    study: Study, tmp_path: Path, place: str
+) -> None:
+    ingest(study, [chat_file(tmp_path / "one/run.jsonl", ["Done.", "No."], model="a")])
+    folder = "one" if place == "the same path" else "two"
+    second = chat_file(tmp_path / folder / "run.jsonl", ["It is done.", "No.", "Why?"], model="b")
+    outcome = ingest(study, [second])
+    (problem,) = outcome.errors
+    assert "holds 1 trajectories that this file does not: it calls 1 other ones alike" in problem.message
+    assert outcome.new == {} and {row.policy for row in inbox(study, "run").read(TrajectoryHead)} == {"a"}
+    assert ingest(study, [second], again=True).new == {"run": 3}
+    assert {row.policy for row in inbox(study, "run").read(TrajectoryHead)} == {"b"}
+
+
+def test_an_id_of_the_sources_own_may_say_more_at_its_place_and_not_elsewhere(
+    study: Study, tmp_path: Path
+) -> None:
+    ingest(study, [chat_file(tmp_path / "one/run.jsonl", ["Done."], id="first")])
+    moved = chat_file(tmp_path / "two/run.jsonl", ["Done."], id="first", reward=0.0)
+    assert ingest(study, [moved]).new == {"run": 1}, "the same conversation, judged anew"
+    assert ingest(study, [chat_file(moved, ["It is done."], id="first")]).new == {"run": 1}
+    elsewhere = chat_file(tmp_path / "one/run.jsonl", ["No."], id="first")
+    assert [problem.kind for problem in ingest(study, [elsewhere]).errors] == ["held"]
+
+
+def test_the_same_bytes_are_taken_as_a_later_version_reads_them(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = chat_file(tmp_path / "one/run.jsonl", ["Done."])
+    ingest(study, [path])
+    monkeypatch.setattr("trace_assets.workflows.ingest.code_version", lambda name: "later")
+
+    def read_otherwise(*arguments: Any) -> Any:
+        path.write_text(path.read_text().replace("Done.", "DONE."))
+        read = load(*arguments)
+        chat_file(path, ["Done."])
+        return read
+
+    monkeypatch.setattr("trace_assets.workflows.ingest.load", read_otherwise)
+    assert ingest(study, [path]).new == {"run": 1}

@@ -37,6 +37,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
+from trace_assets.workflows.earlier_batch import lacking
 from trace_assets.workflows.watched_folder import file_digest, signature
 
 
@@ -154,7 +155,8 @@ def _lay_all(
             continue
         spool.held = held
         try:
-            is_new = _lay(study, batch, spool, folder / batch, again)
+            same_file = all(files.had_bytes(Path(name)) for name, own in read.gave.items() if batch in own)
+            is_new = _lay(study, batch, spool, folder / batch, again, same_file)
         except _Held as refused:
             for path in (name for name, own in read.gave.items() if batch in own):
                 outcome.problems.add(Problem(path=path, message=str(refused), kind="held"))
@@ -174,8 +176,16 @@ def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:
         yield task_id, (batch, reading(instruction, json.loads(payload)))
 
 
-def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool) -> bool:
+def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool, same_file: bool) -> bool:
     """Put one batch in place; tell whether its content is new.
+
+    Args:
+        study: Whose inbox.
+        batch: Its name.
+        spool: What was read.
+        built: Where that lies.
+        again: Also where what is held would be gone.
+        same_file: It was read from the very bytes that were read before.
 
     Raises:
         _Held: What is finished in a batch of this name would be gone.
@@ -187,13 +197,10 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool) -> bo
             f"the batch '{batch}' holds {rolled_out.height:,} trajectories that were rolled out here; "
             "rename the file, for a batch is called by its file"
         )
-    held = () if batch_problem(folder) else _column(inbox(study, batch), TrajectoryHead)
-    gone = len(set(held) - set(_column(spool.store, TrajectoryHead)))  # of a damaged batch nothing is held
-    if gone and not again:
-        raise _Held(
-            f"the batch '{batch}' holds {gone:,} trajectories that this file does not; rename the file to "
-            "have both, or say --again to have it take the other's place"
-        )
+    if not again and folder.is_dir() and not batch_problem(folder):  # of a damaged batch nothing is held
+        short = lacking(inbox(study, batch), spool.store, batch, same_file=same_file)
+        if any(short):
+            raise _Held(short.sentence(batch))
     (built / "version").write_text(version, encoding="utf-8")
     seal_batch(built)
     if laid_version(folder) == version and not batch_problem(folder):
@@ -257,6 +264,14 @@ class IngestedFiles:
             if laid_version(folder) != version or batch_problem(folder):
                 return None
         return before
+
+    def had_bytes(self, path: Path) -> bool:
+        """Tell whether a file of this name and these bytes was ingested, by whichever version's reading."""
+        try:
+            key = self._key(path)
+        except OSError:
+            return False
+        return any(one.startswith(key.removesuffix(self._reader)) for one in self._known)
 
     def remember(self, inbox: Path, read: Loaded, problems: ProblemLog) -> None:
         """Add the files that nobody touched meanwhile and from which all came into batches of their own."""

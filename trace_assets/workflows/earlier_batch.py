@@ -1,0 +1,75 @@
+"""What a batch in the inbox holds that the file which is to take its place does not."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from trace_assets.records import MessageRow, TrajectoryHead
+from trace_assets.store import Store
+
+
+class Lacking(NamedTuple):
+    """How many trajectories of an earlier batch a new one has not.
+
+    Attributes:
+        gone: Their ids are not in it.
+        other: Their ids are in it, for other conversations.
+    """
+
+    gone: int
+    other: int
+
+    def sentence(self, batch: str) -> str:
+        """Say what would be lost, and how to have both.
+
+        >>> Lacking(0, 40).sentence("results").partition("; ")[0]
+        "the batch 'results' holds 40 trajectories that this file does not: it calls 40 other ones alike"
+        """
+        alike = f": it calls {self.other:,} other ones alike" if self.other else ""
+        return (
+            f"the batch '{batch}' holds {self.gone + self.other:,} trajectories that this file does not{alike}; "
+            "rename the file to have both, or say --again to have it take the other's place"
+        )
+
+
+def lacking(earlier: Store, new: Store, batch: str, *, same_file: bool) -> Lacking:
+    """Compare a batch with the one of its name that is there.
+
+    An id that is a place in a file (`results/7`), or that comes from a file elsewhere, may be another
+    trajectory's: two files of one name number their lines alike. Such ids count as held where the conversation
+    is the same. Other ids are the source's own, and a file at its old place may say more of them.
+
+    Args:
+        earlier: The batch that is there.
+        new: What would take its place.
+        batch: The name of both.
+        same_file: All comes of the very bytes that the earlier one came of, as another version reads them.
+    """
+    heads = [_heads(store) for store in (earlier, new)]
+    gone = heads[0].join(heads[1], on="trajectory_id", how="anti").height
+    if same_file:
+        return Lacking(gone, 0)
+    shared = heads[0].join(heads[1], on="trajectory_id", suffix="_now")
+    numbered = pl.col("trajectory_id").str.strip_prefix(f"{batch}/").str.contains(r"^\d+$")
+    elsewhere = pl.col("source_uri").ne_missing(pl.col("source_uri_now"))
+    doubtful = shared.filter(elsewhere | numbered)["trajectory_id"]
+    if doubtful.is_empty():
+        return Lacking(gone, 0)
+    said = [_conversations(store, doubtful) for store in (earlier, new)]
+    same = said[0].join(said[1], on=["trajectory_id", "said"], nulls_equal=True)
+    return Lacking(gone, said[0].height - same.height)
+
+
+def _heads(store: Store) -> pl.DataFrame:
+    if not store.has(TrajectoryHead):
+        return pl.DataFrame(schema={"trajectory_id": pl.String, "source_uri": pl.String})
+    return store.scan(TrajectoryHead).select("trajectory_id", "source_uri").collect()
+
+
+def _conversations(store: Store, ids: pl.Series) -> pl.DataFrame:
+    """Return (trajectory_id, said): a number that two equal conversations share."""
+    whole = pl.struct("index", "role", "content", "tool_calls").hash().sum().alias("said")
+    rows = store.scan(MessageRow).filter(pl.col("trajectory_id").is_in(ids.implode()))
+    return rows.group_by("trajectory_id").agg(whole).collect(engine="streaming")
