@@ -698,7 +698,7 @@ def test_a_second_look_is_not_asked_about_nothing_and_overrules_nobody_else() ->
         raise AssertionError("it was asked")
 
     assert [one.fault for one in triage([broken, passed], never)] == ["environment", None]
-    ours = case(ASKED).trajectory
+    ours = case(ASKED, agent("Done.")).trajectory
     (row,) = triage([ours], lambda _: {"another": ("environment", "r", (), "")})  # type: ignore[dict-item, return-value]
     assert (row.fault, row.target, row.task_id, row.trajectory_id) == ("agent", "x", "x/1", "t")
 

@@ -25,6 +25,16 @@ def talk(*messages: Message, **changes: Any) -> Trajectory:
     return run(**changes).model_copy(update={"messages": messages, "n_messages": len(messages)})
 
 
+@pytest.mark.parametrize("messages", [(), (said("system", POLICY),), (said("user", "Please cancel C-101."),)])
+def test_a_transcript_without_a_message_of_the_agent_is_nobodys_failure(messages: tuple[Message, ...]) -> None:
+    found = ruling(talk(*messages), CANCEL)
+    assert (found.fault, found.rule, found.outcome) == ("infrastructure", "no_answer", "unjudged")
+    spoke = ruling(talk(*messages, said("assistant", "No.")), CANCEL)
+    assert (spoke.fault, spoke.outcome) == ("agent", "failed")
+    too_long = talk(*messages).model_copy(update={"stop": "context_overflow", "limit": "context"})
+    assert ruling(too_long, CANCEL).rule == "context_overflow"
+
+
 EMPTY = Message(role="assistant", content="", metadata={"completion_tokens": 41})
 HELLO = said("user", "Please cancel my course C-101.")
 

@@ -48,7 +48,7 @@ def test_passed_has_no_fault() -> None:
 
 
 def test_the_default_is_the_agent() -> None:
-    found = ruling(ASKED, checks=(Check(name="db", kind="state", passed=False),))
+    found = ruling(ASKED, agent("Done."), checks=(Check(name="db", kind="state", passed=False),))
     assert (found.outcome, found.fault, found.rule) == ("failed", "agent", "agent")
     assert "db" in found.detail
 
@@ -79,7 +79,7 @@ def test_how_it_ended(changes: dict[str, Any], outcome: str, fault: str, rule: s
 
 def test_a_failed_check_outweighs_one_that_did_not_run() -> None:
     checks = (Check(name="j", kind="judge", passed=None), Check(name="db", kind="state", passed=False))
-    assert ruling(checks=checks).fault == "agent"
+    assert ruling(agent("Done."), checks=checks).fault == "agent"
 
 
 def test_a_user_who_agrees_and_leaves_in_one_message_is_the_simulators_fault() -> None:
@@ -189,12 +189,13 @@ def test_a_user_who_contradicts_its_instruction(said: str) -> None:
     ],
 )
 def test_values_that_contradict_nothing(messages: tuple[Message, ...]) -> None:
-    assert ruling(*messages, told=TOLD).fault == "agent"
+    assert ruling(*messages, agent("Well."), told=TOLD).fault == "agent"
 
 
 def test_without_an_instruction_or_a_simulator_nothing_is_contradicted() -> None:
-    assert ruling(user("Cancel K4822.")).fault == "agent"
-    assert ruling(user("Cancel K4822."), told=TOLD, user_policy=None).fault == "agent"
+    said = (user("Cancel K4822."), agent("Done."))
+    assert ruling(*said).fault == "agent"
+    assert ruling(*said, told=TOLD, user_policy=None).fault == "agent"
 
 
 def test_a_user_who_leaves_with_a_wish_open_and_the_write_undone() -> None:
@@ -276,7 +277,7 @@ def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
         task_batch="b",
         policy="p",
         success=False,
-        messages=(ASKED,),
+        messages=(ASKED, agent("Done.")),
     )
     passed = base.model_copy(update={"trajectory_id": "b", "success": True})
     broken = base.model_copy(update={"trajectory_id": "c", "fault": "infrastructure"})

@@ -16,6 +16,7 @@ from trace_assets.diagnosis.attribution.ending import (
     agents_end,
     broken_stop,
     lost_call,
+    no_answer,
     outage,
     recorded_fault,
 )
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     unsaid_option,
     denied_state,
     lost_write,
+    no_answer,
     agents_end,
 )
 

@@ -97,6 +97,16 @@ def _spoken_of(case: Case, notice: re.Match[str]) -> bool:
     )
 
 
+def no_answer(case: Case) -> Ruling | None:
+    """The record holds not one message of the agent, and nothing says that this was the agent's doing."""
+    one = case.trajectory
+    if any(message.role == "assistant" for message in case.messages):
+        return None
+    if one.stop in _STOP_FAULTS or (one.limit or "") in _LIMITS:
+        return None
+    return Ruling("infrastructure", "no_answer", (), "the transcript holds no message of the agent")
+
+
 def agents_end(case: Case) -> Ruling:
     """Everything else is the agent's, with the way it ended where that says more."""
     one = case.trajectory
