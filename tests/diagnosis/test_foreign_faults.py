@@ -26,7 +26,9 @@ def talk(*messages: Message, **changes: Any) -> Trajectory:
 
 
 @pytest.mark.parametrize("messages", [(), (said("system", POLICY),), (said("user", "Please cancel C-101."),)])
-def test_a_transcript_without_a_message_of_the_agent_is_nobodys_failure(messages: tuple[Message, ...]) -> None:
+def test_a_transcript_without_a_message_of_the_agent_is_nobodys_failure(
+    messages: tuple[Message, ...],
+) -> None:
     found = ruling(talk(*messages), CANCEL)
     assert (found.fault, found.rule, found.outcome) == ("infrastructure", "no_answer", "unjudged")
     spoke = ruling(talk(*messages, said("assistant", "No.")), CANCEL)

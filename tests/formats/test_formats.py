@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from trace_assets.formats import Imported, read_trajectories
 from trace_assets.formats.atif import AtifImporter
 from trace_assets.formats.registry import IMPORTERS, choose
 from trace_assets.records import Trajectory
+from trace_assets.records.base import Json
 
 
 def test_openai_chat_is_taken_whole(tmp_path: Path) -> None:
@@ -374,7 +377,93 @@ def test_a_success_that_is_no_truth_value_never_lets_the_reward_decide(
     path = lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1.0, "success": said})
     read = read_trajectories([path])
     assert [(t.reward, t.success) for t in read.trajectories] == [(1.0, success)]
-    assert [problem.kind for problem in read.problems] == ([] if success is not None else ["not_judged"])
+    kind = {None: ["not_judged"], False: ["contradicts"], True: []}[success]
+    assert [problem.kind for problem in read.problems] == kind
+
+
+def test_a_reward_that_contradicts_the_verdict_is_told_of(tmp_path: Path) -> None:
+    said = [(0, True), (1, False), (0.5, True), (0.5, False), (-3, True), (80, False), (0, False), (1, True)]
+    rows = [{"messages": CHAT, "reward": reward, "success": success} for reward, success in said]
+    read = read_trajectories([lines(tmp_path / "a.jsonl", *rows)])
+    assert [one.success for one in read.trajectories] == [success for _, success in said]
+    assert [(problem.position, problem.kind) for problem in read.problems] == [
+        ("line 1", "contradicts"),
+        ("line 2", "contradicts"),
+    ]
+    assert "the reward 0 and the success 'true' contradict each other" in str(read.problems[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        ({"type": None, "message": None}, None),
+        ("None", None),
+        (float("nan"), None),
+        ({"type": None, "message": "boom"}, "infrastructure"),
+        ("boom", "infrastructure"),
+        (True, "infrastructure"),
+    ],
+)
+def test_an_error_that_says_nothing_is_none(tmp_path: Path, error: object, fault: str | None) -> None:
+    read = read_trajectories([lines(tmp_path / "a.jsonl", {"messages": CHAT, "reward": 1.0, "error": error})])
+    assert [(one.fault, one.success) for one in read.trajectories] == [(fault, None if fault else True)]
+
+
+def test_whether_a_result_is_an_error_is_read_as_text_too(tmp_path: Path) -> None:
+    said = [{"is_error": "false"}, {"is_error": "True"}, {"error": "null"}, {"error": "no such order"}, {}]
+    call = {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "look", "arguments": "{}"}}]}
+    rows = [
+        {"messages": [*CHAT, call, {"role": "tool", "tool_call_id": "c", "content": "x", **one}], "reward": 1}
+        for one in said
+    ]
+    read = read_trajectories([lines(tmp_path / "a.jsonl", *rows)])
+    results = [one.messages[-1] for one in read.trajectories]
+    assert [one.is_error for one in results] == [False, True, False, True, False]
+    assert [one.metadata for one in results] == [{}, {}, {}, {"error": "no such order"}, {}]
+
+
+def test_a_number_names_its_task_with_and_without_a_fraction(tmp_path: Path) -> None:
+    names = [7, 7.0, float("nan"), None]
+    rows = [{"messages": CHAT, "reward": 1.0, "target": "x", "task_id": name} for name in names]
+    tasks = [one.task_id for one in read_trajectories([lines(tmp_path / "a.jsonl", *rows)]).trajectories]
+    assert tasks[:2] == ["x/7", "x/7"] and tasks[2] == tasks[3] and tasks[2].startswith("x/prompt-")
+
+
+def test_rows_that_tell_otherwise_of_one_task_are_told_of_once(tmp_path: Path) -> None:
+    """Tasks of two domains are numbered alike, and nothing says which domain a row is of."""
+    told = ["Cancel K1.", "Cancel K1.", "Move berth 4.", "Move berth 4.", None]
+    rows = [
+        {"messages": CHAT, "reward": 1.0, "task_id": "1", **({"instruction": one} if one else {})}
+        for one in told
+    ]
+    read = read_trajectories([lines(tmp_path / "a.jsonl", *rows)])
+    assert [one.instruction for one in read.tasks] == ["Cancel K1."] and len(read.trajectories) == 5
+    (problem,) = read.problems
+    assert (problem.position, problem.kind, problem.severity) == ("line 3", "other_task", "notice")
+
+
+def test_a_table_gives_no_call_the_arguments_of_others(tmp_path: Path) -> None:
+    """A column of objects has the fields of all its rows."""
+
+    def row(name: str, arguments: Json, asked: str) -> Json:
+        call = {"id": "c", "type": "function", "function": {"name": name, "arguments": arguments}}
+        return {
+            "messages": [USER, {"role": "assistant", "content": None, "tool_calls": [call]}],
+            "reward": 1.0,
+            "task_id": name,
+            "instruction": asked,
+            "expected_actions": [{"name": name, "arguments": arguments}],
+            "error": {"type": None, "message": None} if name == "find" else {"type": "x", "message": "boom"},
+        }
+
+    rows = [row("find", {"city": "B", "near": {"to": "sea"}}, "Find one."), row("cancel", {"id": 7}, "Go.")]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    read = read_trajectories([tmp_path / "a.parquet"])
+    calls = [one.messages[-1].tool_calls[0].arguments for one in read.trajectories]
+    assert calls == [{"city": "B", "near": {"to": "sea"}}, {"id": 7}]
+    assert [one.expected_actions[0].arguments for one in read.tasks] == calls
+    assert [(one.instruction, one.has_expected) for one in read.tasks] == [("Find one.", True), ("Go.", True)]
+    assert [one.fault for one in read.trajectories] == [None, "infrastructure"]
 
 
 def test_a_pipe_is_told_of_and_not_waited_for(tmp_path: Path) -> None:

@@ -79,12 +79,29 @@ def read_chat(raw: Sequence[Any]) -> list[Message]:
                 tool_calls=calls,
                 tool_call_id=answered,
                 tool_name=_tool_name(message, names, answered) if answered else None,
-                is_error=bool(message.get("is_error") or message.get("error")) if answered else False,
+                is_error=bool(answered) and any(said_so(message.get(name)) for name in ("is_error", "error")),
                 requestor="user" if message.get("requestor") == "user" else "assistant",
                 metadata=metadata,
             )
         )
     return messages
+
+
+_NOTHING = frozenset({"", "none", "null", "nan", "false", "0"})
+"""What programs write as text in the place of no value, or of no."""
+
+
+def said_so(value: Any) -> bool:
+    """Tell whether a field says that something is so, as text too; an object says it by any of its values.
+
+    >>> said_so("false"), said_so("boom"), said_so({"type": None, "message": None}), said_so(float("nan"))
+    (False, True, False, False)
+    """
+    if isinstance(value, str):
+        return value.strip().lower() not in _NOTHING
+    if isinstance(value, Mapping):
+        return any(said_so(one) for one in value.values())
+    return bool(value) and value == value  # NaN stands for nothing in tables
 
 
 def _tool_name(message: Mapping[str, Any], names: Mapping[str, str], answered: str) -> str | None:
@@ -105,7 +122,7 @@ def _besides(message: Mapping[str, Any], role: Role) -> dict[str, Any]:
         kept["role"] = message["role"]
     if role != "tool" and message.get("name"):
         kept["name"] = message["name"]
-    if role == "tool" and message.get("error") not in (None, False, True):
+    if role == "tool" and message.get("error") is not True and said_so(message.get("error")):
         kept["error"] = message["error"]
     return kept
 
@@ -206,7 +223,7 @@ class Earned(NamedTuple):
     Attributes:
         reward: None when it was not judged.
         success: None when nothing may be said.
-        notice: Why something is None; empty when it was judged.
+        notice: Why something is None, or that reward and verdict contradict each other; empty otherwise.
     """
 
     reward: float | None
@@ -228,6 +245,8 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
     (True, True)
     >>> earned(1.0, "false").success, earned(1.0, 0).success, earned(1.0, "no").success is None
     (False, False, True)
+    >>> earned(1.0, False).notice
+    "the reward 1 and the success 'false' contradict each other; the success counts"
     """
     verdict = _verdict(success)
     number = isinstance(reward, int | float) and math.isfinite(reward)
@@ -249,7 +268,14 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
             f"the reward {value:g} is above {full:g} and there is no 'success', so whether it passed is not "
             "known; add a true or false 'success'",
         )
-    return Earned(value, value >= full - 1e-6 if verdict is None else verdict)
+    passed = value >= full - 1e-6
+    if verdict is None:
+        return Earned(value, passed)
+    notice = ""
+    if (verdict and value == 0) or (not verdict and passed and value <= max(full, 1.0) + 1e-6):
+        notice = f"the reward {value:g} and the success '{str(verdict).lower()}' contradict each other; the "
+        notice += "success counts"
+    return Earned(value, verdict, notice)
 
 
 _TRUTHS: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": False}
@@ -297,7 +323,7 @@ def ended(reason: Any, error: Any = None, limit: Any = None) -> Ended:
 
 def error_text(error: Any) -> str | None:
     """Return an error as one text; None when there is none."""
-    if not error:
+    if not said_so(error):
         return None
     if isinstance(error, Mapping):
         kind, message = error.get("type") or error.get("error"), error.get("message") or error.get("detail")
@@ -347,6 +373,8 @@ def score_checks(scores: Any) -> tuple[Check, ...]:
     not_too_many(len(scores), MOST_CHECKS, "named scores")
     checks = []
     for name, value in scores.items():
+        if value is None:
+            continue
         number = float(value) if isinstance(value, int | float) and math.isfinite(value) else None
         checks.append(
             Check(

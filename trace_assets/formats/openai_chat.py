@@ -10,6 +10,7 @@ goes to `metadata`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ _OTHERS = frozenset(
     {"schema_version", "steps", "nodes", "simulations", "reward_info", "run_type", "trajectory_format"}
 )
 """Keys of other forms that have `messages` too."""
+_EARLIEST, _THOUSANDTHS = 10**8, 10**11
+"""Numbers between them are seconds since 1970 (1973 to 5138); larger ones count thousandths."""
 _PREFIXED = 16
 """Ids shorter than this are only unique in their file, and get its batch in front."""
 
@@ -115,8 +118,7 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     messages = tuple(read_chat(raw))
     batch = batch_of(path)
     target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
-    name = _first(row, _TASK)
-    task = str(name) if isinstance(name, str | int) and name != "" else prompt_id(first_words(messages))
+    task = _task_name(row) or prompt_id(first_words(messages))
     end = ended(_first(row, _REASON), row.get("error"), row.get("limit"))
     reward, parts = _first(row, _REWARD), _first(row, _SCORES)
     if isinstance(reward, Mapping):
@@ -152,7 +154,7 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
         seconds=amount(_first(row, _TIME)),
         source=f"openai_chat:{path.name}",
         source_uri=str(path.absolute()),
-        date=_text(row.get("date") or row.get("created_at") or row.get("timestamp")),
+        date=_date(row.get("date") or row.get("created_at") or row.get("timestamp")),
         agent=_text(row.get("agent")),
         metadata=metadata,
         messages=messages,
@@ -182,6 +184,30 @@ def _identity(row: Mapping[str, Any], batch: str, number: int) -> str:
     if isinstance(name, str) and len(name) >= _PREFIXED:
         return name
     return f"{batch}/{name if name not in (None, '') else number}"
+
+
+def _task_name(row: Mapping[str, Any]) -> str:
+    """Return what the task is called; tables turn a column of numbers with gaps into fractions (`7.0`)."""
+    for name in _TASK:
+        value = row.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, str | int) and value != "":
+            return str(value)
+    return ""
+
+
+def _date(value: Any) -> str | None:
+    """Return when it began; numbers are seconds, or thousandths, since 1970.
+
+    >>> _date("2026-11-26"), _date(1700000000), _date(1700000000500), _date(5)
+    ('2026-11-26', '2023-11-14T22:13:20+00:00', '2023-11-14T22:13:20.500000+00:00', None)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = value / 1000 if value >= _THOUSANDTHS else value
+        if _EARLIEST <= seconds < _THOUSANDTHS:
+            return datetime.fromtimestamp(seconds, UTC).isoformat()
+    return _text(value)
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from trace_assets.formats.openai_chat import read_conversation
 from trace_assets.formats.problem import UNUSABLE, Problem, problem_kind
 from trace_assets.formats.reading import Reading
+from trace_assets.formats.task_facts import FIELDS, facts_of
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted import parquet_rows
 from trace_assets.untrusted.allowance import (
@@ -43,7 +44,10 @@ _SCOUT: Mapping[str, str] = {
     "total_time": "seconds",
 }
 _DROPPED = frozenset({"message_count", "events", "timelines", "events_data", "source_type", "total_tokens"})
-_TEXTS = frozenset({"messages", "tools", "checks", "metadata", "score", "metrics", "usage"})
+_TEXTS = frozenset(
+    {"messages", "tools", "checks", "metadata", "score", "metrics", "usage"}
+    | {"expected_actions", "expected_outputs"}
+)
 """Columns that hold JSON text."""
 _LEAST = 64
 """Bytes that a row counts beside its text: a file may name a row without one any number of times."""
@@ -72,10 +76,11 @@ class ParquetImporter:
             position = f"row {number}"
             try:
                 trajectory, notice = _trajectory(path, number, value)
+                facts = facts_of({name: _without_gaps(_json(name, value.get(name))) for name in FIELDS})
             except UNUSABLE as error:
                 yield reading.left_out(error, position, "this row")
                 continue
-            yield from reading.told(trajectory, notice, position)
+            yield from reading.told(trajectory, notice, position, facts)
 
 
 def _rows(path: Path, allowance: Allowance) -> Iterator[tuple[int, dict[str, Any]] | Problem]:
@@ -219,7 +224,19 @@ def _message(said: Any) -> Any:
     return one
 
 
+def _without_gaps(value: Any) -> Any:
+    """Return a value without the empty fields of its objects.
+
+    A column of objects has the fields of all its rows: of each call's arguments those that other calls have
+    are empty, and were never given.
+    """
+    if isinstance(value, dict):
+        return {key: _without_gaps(one) for key, one in value.items() if one is not None}
+    return [_without_gaps(one) for one in value] if isinstance(value, list) else value
+
+
 def _call(call: Any) -> Any:
+    call = _without_gaps(call)
     if isinstance(call, dict) and isinstance(call.get("function"), str):
         return {"id": call.get("id"), "name": call["function"], "arguments": call.get("arguments")}
     return call

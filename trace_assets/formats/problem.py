@@ -20,6 +20,7 @@ from trace_assets.untrusted.allowance import BOM, TooLarge
 Kind = Literal[
     "left_out",  # a row that cannot be used
     "not_judged",  # kept without a verdict
+    "contradicts",  # kept with its verdict, which its reward contradicts
     "broken_off",  # the file ends too early or is damaged
     "duplicate",  # the same trajectory again
     "held",  # another batch has it already

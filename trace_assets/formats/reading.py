@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from trace_assets.formats.chat import first_words
-from trace_assets.formats.problem import Problem, problem_kind, reason_of
+from trace_assets.formats.problem import Kind, Problem, problem_kind, reason_of
 from trace_assets.formats.task_facts import TaskFacts
 from trace_assets.records import CheckRow, MessageRow, Record, Task, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
@@ -23,6 +23,8 @@ from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
 from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
 
 _UNTOLD = TaskFacts()
+_SAID = 0
+"""In the place of what a task's first row tells: that another tells otherwise has been said."""
 
 
 class Reading:
@@ -34,21 +36,32 @@ class Reading:
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
-        self._known: set[str] = set()
+        self._known: dict[str, int] = {}
 
     def told(
         self, trajectory: Trajectory, notice: str, position: str, facts: TaskFacts = _UNTOLD
     ) -> Iterator[Task | Trajectory | Problem]:
-        """Yield a trajectory, before it its task where that is a new one, and why it is not judged.
+        """Yield a trajectory, before it its task where that is a new one, and what there is to say of both.
 
         Args:
             trajectory: What a row holds.
-            notice: Why it is not judged; empty when it is.
+            notice: Why it is not judged, or what speaks against its verdict; empty when there is nothing.
             position: Where it is.
             facts: What the row tells of the task.
         """
-        if trajectory.task_id not in self._known:
-            self._known.add(trajectory.task_id)
+        tells = hash(repr(facts))
+        if trajectory.task_id in self._known:
+            if facts != _UNTOLD and self._known[trajectory.task_id] not in (tells, _SAID):
+                self._known[trajectory.task_id] = _SAID
+                message = (
+                    f"what it tells of the task '{trajectory.task_id}' is not what an earlier row tells, "
+                    "which is kept; tasks that differ need ids, or targets, of their own"
+                )
+                yield Problem(
+                    path=self._path, position=position, message=message, severity="notice", kind="other_task"
+                )
+        else:
+            self._known[trajectory.task_id] = tells
             yield Task(
                 task_id=trajectory.task_id,
                 target=trajectory.target,
@@ -60,9 +73,8 @@ class Reading:
                 domain_policy=facts.domain_policy,
             )
         if notice:
-            yield Problem(
-                path=self._path, position=position, message=notice, severity="notice", kind="not_judged"
-            )
+            kind: Kind = "not_judged" if trajectory.success is None else "contradicts"
+            yield Problem(path=self._path, position=position, message=notice, severity="notice", kind=kind)
         yield trajectory
 
     def left_out(self, error: Exception, position: str, what: str) -> Problem:

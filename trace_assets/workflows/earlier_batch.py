@@ -28,8 +28,9 @@ class Lacking(NamedTuple):
         "the batch 'results' holds 40 trajectories that this file does not: it calls 40 other ones alike"
         """
         alike = f": it calls {self.other:,} other ones alike" if self.other else ""
+        n = self.gone + self.other
         return (
-            f"the batch '{batch}' holds {self.gone + self.other:,} trajectories that this file does not{alike}; "
+            f"the batch '{batch}' holds {n:,} trajectories that this file does not{alike}; "
             "rename the file to have both, or say --again to have it take the other's place"
         )
 
@@ -38,8 +39,8 @@ def lacking(earlier: Store, new: Store, batch: str, *, same_file: bool) -> Lacki
     """Compare a batch with the one of its name that is there.
 
     An id that is a place in a file (`results/7`), or that comes from a file elsewhere, may be another
-    trajectory's: two files of one name number their lines alike. Such ids count as held where the conversation
-    is the same. Other ids are the source's own, and a file at its old place may say more of them.
+    trajectory's: two files of one name number their lines alike. Such ids count as held where the
+    conversation is the same. Other ids are the source's own: a file at its old place may say more of them.
 
     Args:
         earlier: The batch that is there.
