@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.store.locks import due_items, item_lock
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import batches, inbox, ingest
+from trace_assets.workflows.made_with import made_otherwise, rolled_out
 
 
 def simulation_file(
@@ -295,3 +297,20 @@ def test_the_same_bytes_are_taken_as_a_later_version_reads_them(
 
     monkeypatch.setattr("trace_assets.workflows.ingest.load", read_otherwise)
     assert ingest(study, [path]).new == {"run": 1}
+
+
+def test_a_lost_inbox_comes_back_with_its_file_and_nothing_in_it_was_rolled_out(
+    study: Study, tmp_path: Path
+) -> None:
+    path = simulation_file(tmp_path / "one.json", ["s1", "s2"])
+    ingest(study, [path])
+    write_tasks(study, "one")
+    write_batch(study, "one")
+    shutil.rmtree(study.home.inbox)
+    assert rolled_out(study) == [] and made_otherwise(study) == []
+    assert ingest(study, [path]).new == {"one": 2}
+    played = [one.model_copy(update={"source": "rollout"}) for one in study.store.read(TrajectoryHead)]
+    study.store.write(played, TrajectoryHead, "one")
+    shutil.rmtree(study.home.inbox)
+    (problem,) = ingest(study, [path]).errors
+    assert "2 trajectories that were rolled out here" in problem.message and rolled_out(study) == ["one"]

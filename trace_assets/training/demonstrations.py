@@ -98,7 +98,8 @@ def written_ids(template: ChatTemplate, conversation: Conversation, message: Mes
             return [*tokenizer.encode(text, add_special_tokens=False), template.end_id]
     raise InputError(
         f"the chat template of {tokenizer.name_or_path} writes an assistant message in a form that cannot be "
-        "read back; nothing can be demonstrated to this model: set training.warm_start = 'never'."
+        "read back; nothing can be demonstrated to this model: set training.warm_start = 'never' and "
+        "training.demonstrate = false."
     )
 
 

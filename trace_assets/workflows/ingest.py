@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import polars as pl
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -123,6 +124,11 @@ def batches(study: Study) -> list[str]:
     return sorted(path.name for path in found if (path / "version").is_file())
 
 
+def played_here(study: Study, batch: str) -> int:
+    """Return how many stored trajectories of a batch were rolled out here: its inbox may have been lost."""
+    return study.store.frame(TrajectoryHead, batch).filter(pl.col("source") == "rollout").height
+
+
 def inbox(study: Study, batch: str) -> Store:
     """Return the tables of a batch as they were ingested."""
     return batch_store(study.home.inbox / batch)
@@ -191,10 +197,9 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool, same_
         _Held: What is finished in a batch of this name would be gone.
     """
     folder, version = study.home.inbox / batch, spool.finish()
-    rolled_out = study.store.frame(TrajectoryHead, batch) if not folder.is_dir() else None
-    if rolled_out is not None and rolled_out.height:
+    if not folder.is_dir() and (n := played_here(study, batch)):
         raise _Held(
-            f"the batch '{batch}' holds {rolled_out.height:,} trajectories that were rolled out here; "
+            f"the batch '{batch}' holds {n:,} trajectories that were rolled out here; "
             "rename the file, for a batch is called by its file"
         )
     if not again and folder.is_dir() and not batch_problem(folder):  # of a damaged batch nothing is held

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from trace_assets.errors import InputError
 from trace_assets.policies.openai_faults import public_url
 from trace_assets.records import BaseCheckpoint, MadeWith, Task, TrajectoryHead
 from trace_assets.report.formatting import count
@@ -16,7 +17,7 @@ from trace_assets.settings import Settings, Targets
 from trace_assets.store.content import text_version
 from trace_assets.store.locks import due_items
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.ingest import batches, played_here
 from trace_assets.workflows.task_inbox import task_batches, task_inbox
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
@@ -130,8 +131,16 @@ def settings_now(study: Study, asset: str) -> dict[str, str]:
 
 
 def rolled_out(study: Study) -> list[str]:
-    """Return the task batches whose trajectories were played here, sorted."""
-    return sorted(set(study.store.partitions(TrajectoryHead)) - set(batches(study)))
+    """Return the task batches whose trajectories were played here, sorted; also those whose file is lost."""
+    others = set(study.store.partitions(TrajectoryHead)) - set(batches(study))
+    return sorted(batch for batch in others if _was_played(study, batch))
+
+
+def _was_played(study: Study, batch: str) -> bool:
+    try:
+        return played_here(study, batch) > 0
+    except InputError:
+        return True
 
 
 def made_otherwise(study: Study) -> list[str]:
