@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
+import signal
+import sys
+import threading
 import warnings
 
 from trace_assets.untrusted.printable import printable
@@ -85,3 +89,38 @@ def install_command(extra: str) -> str:
 def plain_warnings() -> None:
     """Print warnings as one line for a person, without the place in the code that they came from."""
     warnings.formatwarning = lambda message, *_, **__: f"trace: {message}\n"
+
+
+def plain_interrupts() -> None:
+    """Have an interruption that meets a library while it tidies up print none of the library's tracebacks.
+
+    SQLAlchemy logs what keeps it from closing a connection, and lets the interruption go on. Python prints
+    what keeps an object from being taken away and goes on: there the interruption comes again.
+    """
+    import logging  # most commands log nothing
+
+    def speaks(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+
+    if logging.lastResort is not None:
+        logging.lastResort.addFilter(speaks)
+    told = sys.unraisablehook
+
+    def tell(unraisable: sys.UnraisableHookArgs) -> None:
+        if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+            told(unraisable)
+        elif not sys.is_finalizing():
+            threading.Timer(SOON, _interrupt).start()
+
+    sys.unraisablehook = tell
+
+
+SOON = 0.05
+"""Seconds until an interruption that was swallowed comes again: not while the object is still taken away."""
+
+
+def _interrupt() -> None:
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(sign) is signal.default_int_handler:
+            _thread.interrupt_main(sign)
+            return

@@ -237,3 +237,30 @@ def test_a_ready_query_takes_the_beginning_of_a_name(
     assert json.loads(capsys.readouterr().out)
     assert trace(monkeypatch, "sql", "lacking", "-p", "capability=nonsense") == 2
     assert "no capability is called 'nonsense'" in capsys.readouterr().err
+
+
+def test_an_interruption_of_a_library_that_tidies_up_prints_no_traceback() -> None:
+    code = """
+import logging, time
+from trace_assets.errors import plain_interrupts
+
+class Late:
+    def __init__(self, error): self.error = error
+    def __del__(self): raise self.error
+
+plain_interrupts()
+for error in (KeyboardInterrupt(), ValueError("a real fault")):
+    try:
+        raise error
+    except BaseException:
+        logging.getLogger("sqlalchemy.pool").error("Exception closing connection", exc_info=True)
+    try:
+        Late(error)
+        time.sleep(60 if isinstance(error, KeyboardInterrupt) else 0)
+    except KeyboardInterrupt:
+        print("it came again")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert "KeyboardInterrupt" not in done.stderr and done.stdout == "it came again\n"
+    assert done.stderr.count("Exception closing connection") == 1
+    assert done.stderr.count("Exception ignored in") == 1 and done.stderr.count("a real fault") >= 2

@@ -23,7 +23,7 @@ from trace_assets.cli.loudness import Loudness, choose, loudness
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import guard_streams
 from trace_assets.cli.study_folder import find_study
-from trace_assets.errors import TraceError, plain_warnings
+from trace_assets.errors import TraceError, plain_interrupts, plain_warnings
 from trace_assets.system.object_address import is_address
 
 SELDOM = (50_000, 20, 20)
@@ -107,6 +107,7 @@ def _run() -> None:
     guard_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped on the way out
     plain_warnings()
+    plain_interrupts()
     choose(Loudness.normal)
     find_study()
     try:

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from trace_assets.errors import plain_warnings
+from trace_assets.errors import plain_interrupts, plain_warnings
 from trace_assets.orchestration.asset_job import asset_job
 from trace_assets.orchestration.connections import close_run, kept_connections
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
@@ -277,6 +277,7 @@ def materialize_items(
     """
     os.environ.update(environment)
     plain_warnings()
+    plain_interrupts()
     opened = _opened()
     try:
         return materialize_here(opened.definitions, opened.study, opened.instance, items, again)
