@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import warnings
+from functools import cache
 
 from trace_assets.untrusted.printable import printable
 
@@ -91,6 +92,7 @@ def plain_warnings() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"trace: {message}\n"
 
 
+@cache  # a worker begins many items
 def plain_interrupts() -> None:
     """Have an interruption that meets a library while it tidies up print none of the library's tracebacks.
 
