@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.cli.main import main
-from trace_assets.cli.options import PrintableConsole
+from trace_assets.cli.options import PrintableConsole, leave_home_alone
 from trace_assets.cli.show import print_trajectory
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -25,8 +25,10 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report.one_trajectory import chosen_id, gather_trajectory
+from trace_assets.settings import load_settings
 from trace_assets.store import Home, Store
 from trace_assets.store.trajectories import write_trajectories
+from trace_assets.study import Study
 
 NASTY = "hello \x1b[2J[bold]you[/] \u202egnp.exe\nline two " + 90 * "word "
 COMMON = {"target": "gym", "task_id": "gym/1"}
@@ -186,3 +188,38 @@ def test_the_page_holds_every_message_whole_and_nothing_active(
     assert all(page.count(one) == 1 for one in ids)
     assert found.cause is not None and found.cause.decisive_message is not None
     assert f'href="#m{found.cause.decisive_message}"' in page and "· decisive" in page
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sql", "SELECT 1 AS trajectory_id", "-o"),
+        ("show", "ab12", "-o"),
+        ("report", "-o"),
+        ("export", "--format", "huggingface"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_result_is_written_over_what_the_home_keeps(
+    command: tuple[str, ...], home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TRACE_HOME", str(home.path))
+    kept = home.path / "manifest.jsonl"
+    kept.write_text("")
+    table = home.tables / "trajectories"
+    before = sorted(home.path.rglob("*"))
+    for place in (kept, table / "b.parquet", table / "new.parquet"):
+        monkeypatch.setattr(sys, "argv", ["trace", *command, str(place)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2 and "name a place outside it" in capsys.readouterr().err
+    assert sorted(home.path.rglob("*")) == before and kept.read_text() == ""
+
+
+def test_pages_and_new_files_may_lie_in_the_home(home: Home) -> None:
+    study = Study(home, load_settings(None, []))
+    for place in (None, home.reports / "page.html", home.path / "gap.csv", home.path.parent / "gap.csv"):
+        leave_home_alone(study, place)
+    for place in (home.tables / "x.parquet", home.path / "inbox" / ".." / "tables" / "x", home.path):
+        with pytest.raises(InputError):
+            leave_home_alone(study, place)

@@ -18,6 +18,7 @@ from trace_assets.cli.options import (
     Public,
     Set,
     console,
+    leave_home_alone,
     open_study,
     push,
     refuse_without_owner,
@@ -141,6 +142,7 @@ def export(
 ) -> None:
     """Write stored trajectories in a form that other programs read."""
     study = open_study(config, overrides, writable=False)
+    leave_home_alone(study, file)
     selection = Selection(batch, target, outcome)
     refuse_without_owner(hub, dry_run=dry_run, public=public)
     if hub and format != "huggingface":

@@ -130,6 +130,30 @@ def open_study(
     return study
 
 
+def leave_home_alone(study: Study, place: Path | None) -> None:
+    """Have no result written over what the study keeps, nor in among its tables, where it counts as rows.
+
+    Args:
+        study: The study.
+        place: Where a result is to go; None for no file.
+
+    Raises:
+        InputError: The place is a file of the home, or in one of its folders that is not for pages.
+    """
+    if place is None:
+        return
+    home, path = study.home.path.resolve(), place.expanduser().absolute().resolve()
+    if not path.is_relative_to(home):
+        return
+    top = home / (path.relative_to(home).parts or (".",))[0]
+    if top == study.home.reports.resolve() or not (path.exists() or (top.is_dir() and top != path)):
+        return
+    raise InputError(
+        f"{place} lies among what the home {study.home.path} keeps, which is not to be written over; name a "
+        "place outside it."
+    )
+
+
 def _fetched(writable: bool, whole: bool) -> Path | None:
     """Return the folder for a home in an object store, where `TRACE_HOME` names one."""
     named = os.environ.get("TRACE_HOME", "")

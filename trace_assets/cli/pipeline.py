@@ -12,7 +12,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.cli.options import Config, Json, RequireDocker, Set, complete_asset, open_study
+from trace_assets.cli.options import (
+    Config,
+    Json,
+    RequireDocker,
+    Set,
+    complete_asset,
+    leave_home_alone,
+    open_study,
+)
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
 from trace_assets.errors import InputError
@@ -307,6 +315,7 @@ def report(
     from trace_assets.assets.report import write_page
 
     study = open_study(config, overrides, writable=False)
+    leave_home_alone(study, output)
     if output is None and not study.home.is_writable:
         output = Path("trace-report.html")
     tell_settings(study)

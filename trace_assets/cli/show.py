@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import Config, Json, Set, leave_home_alone, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.errors import InputError
@@ -42,6 +42,7 @@ def show(
 ) -> None:
     """Print one trajectory: its messages, its labels, and where and why it failed."""
     study = open_study(config, overrides, writable=False)
+    leave_home_alone(study, output)
     found = gather_trajectory(study.store, trajectory)
     if page or output is not None:
         written = _write_page(study, found, output)

@@ -21,7 +21,7 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli import sql_output
-from trace_assets.cli.options import Config, Json, Set, complete_query, open_study
+from trace_assets.cli.options import Config, Json, Set, complete_query, leave_home_alone, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
@@ -74,6 +74,7 @@ def sql(
     if query is not None and query.endswith(".sql"):
         query = str(Path(query).absolute())  # before the study's folder becomes the working one
     study = open_study(config, overrides, writable=False)
+    leave_home_alone(study, output)
     chosen = Format.json if as_json else sql_output.format_of(format, output)
     with Warehouse(study.home) as warehouse:
         if query is None:
