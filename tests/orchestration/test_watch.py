@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,67 @@ def test_a_longer_file_brings_only_what_is_new_in_it(study: Study) -> None:
     result = look(study, "trajectories")
     assert [arrival.n_taken for arrival in result.taken] == [2]
     assert len(result.notices) == watch.FEW + 1  # four are held already: told briefly
+
+
+def conversations(first: int, last: int) -> list[str]:
+    """Lines without ids, as programs of one's own write them."""
+    return [
+        json.dumps(
+            {
+                "messages": [
+                    {"role": "user", "content": f"Cancel order K{number}."},
+                    {"role": "assistant", "content": "Done."},
+                ],
+                "reward": float(number % 2),
+            }
+        )
+        for number in range(first, last)
+    ]
+
+
+def held(study: Study) -> int:
+    return sum(inbox(study, batch).frame(TrajectoryHead).height for batch in batches(study))
+
+
+def test_lines_without_ids_are_not_counted_twice_when_their_file_grows(study: Study) -> None:
+    file, lines = folder(study) / "run.jsonl", conversations(0, 8)
+    file.write_text("\n".join(lines[:3]))
+    assert [one.n_taken for one in look(study, "trajectories").taken] == [3]
+    file.write_text("\n".join(lines[:3]) + "\n")  # an editor ends the last line
+    assert [(one.n_taken, one.task_batch) for one in look(study, "trajectories").taken] == [(0, "")]
+    file.write_text("\n".join(lines[:5]) + "\n" + lines[5][:40])  # looked at while it is written
+    (arrival,) = look(study, "trajectories").taken
+    assert (arrival.n_taken, arrival.n_refused) == (2, 1)
+    file.write_text("\n".join(lines) + "\n")
+    result = look(study, "trajectories")
+    assert [one.n_taken for one in result.taken] == [3] and "it has grown" in result.notices[0]
+    assert held(study) == 8
+    (folder(study) / "other.jsonl").write_text("\n".join(lines[:2]))
+    assert [one.n_taken for one in look(study, "trajectories").taken] == [2], "a file of its own"
+
+
+def test_a_growing_file_whose_new_lines_are_of_no_use_stays_and_goes_on(study: Study) -> None:
+    file, lines = folder(study) / "run.jsonl", conversations(0, 4)
+    file.write_text("\n".join(lines[:3]) + "\n")
+    look(study, "trajectories")
+    with file.open("a") as end:
+        end.write(lines[3][:40])
+    result = look(study, "trajectories")
+    assert [(one.n_taken, one.n_refused) for one in result.taken] == [(0, 1)] and file.is_file()
+    with file.open("a") as end:
+        end.write(lines[3][40:] + "\n")
+    assert [one.n_taken for one in look(study, "trajectories").taken] == [1] and held(study) == 4
+
+
+def test_another_beginning_and_a_batch_that_is_gone_are_taken_whole(study: Study) -> None:
+    file, lines = folder(study) / "run.jsonl", conversations(0, 4)
+    file.write_text("\n".join(lines[:3]) + "\n")
+    (first,) = look(study, "trajectories").taken
+    file.write_text("\n".join([*lines[1:], lines[0]]) + "\n")
+    assert [one.n_taken for one in look(study, "trajectories").taken] == [4]
+    shutil.rmtree(study.home.inbox / first.task_batch)
+    file.write_text("\n".join(lines) + "\n")
+    assert [one.n_taken for one in look(study, "trajectories").taken] == [4]
 
 
 def test_bad_files_are_moved_aside_with_the_reason_and_block_nothing(study: Study) -> None:
@@ -256,6 +318,7 @@ def bad_rows(study: Study) -> list[tuple[object, str]]:
         ({**good, "task_id": "x/5", "payload": "{"}, "payload is a text that is not JSON"),
         ({**good, "task_id": "x/6", "split": "test"}, "only 'discovery'"),
         ({**good, "task_id": "x/7", "instruction": test.instruction}, "must stay unseen"),
+        ({**good, "task_id": "x/11", "instruction": f"{test.instruction.upper()} \n"}, "must stay unseen"),
         ({**good, "task_id": "x/8", "surprise": 1}, "surprise"),
         ({"instruction": "Hello"}, "task_id"),
         (good, "is that of line 1 too"),

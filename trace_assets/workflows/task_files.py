@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +109,7 @@ def read_task_file(
         InputError: The file is not text, takes more memory than that, or holds no row at all.
     """
     reserved = {
-        task.instruction: f"{split} task '{task.task_id}'"
+        _asked(task): f"{split} task '{task.task_id}'"
         for split in ("test", "validation")
         for task in target.tasks(split)
     }
@@ -121,7 +122,7 @@ def read_task_file(
             task = _task(value, target)
             if (first := seen.setdefault(task.task_id, position)) != position:
                 raise InputError(f"the task_id '{task.task_id}' is that of {first} too; ids are unique.")
-            if (taken := reserved.get(task.instruction)) is not None:
+            if (taken := reserved.get(_asked(task))) is not None:
                 raise InputError(
                     f"it asks word for word what the {taken} asks, which must stay unseen; leave it out."
                 )
@@ -210,6 +211,11 @@ def _task(value: Any, target: Target) -> Task:
             "and diagnosed."
         )
     return task
+
+
+def _asked(task: Task) -> str:
+    """Return what is asked, however its spaces, its capitals and its characters were laid out on the way."""
+    return " ".join(unicodedata.normalize("NFKC", task.instruction).casefold().split())
 
 
 def _try(task: Task, target: Target) -> None:

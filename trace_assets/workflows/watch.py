@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,13 +20,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
-from trace_assets.errors import TraceError
+from trace_assets.errors import InputError, TraceError
 from trace_assets.formats.problem import SUFFIXES
 from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantined, TrajectoryHead
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.ingest import ingest
+from trace_assets.workflows.ingest import batches, ingest
 from trace_assets.workflows.task_files import Refused, read_task_file
 from trace_assets.workflows.task_inbox import known_tasks, lay_tasks
 from trace_assets.workflows.watched_folder import (
@@ -35,6 +35,7 @@ from trace_assets.workflows.watched_folder import (
     file_digest,
     quarantine_file,
     quarantine_rows,
+    without_beginning,
 )
 
 KINDS: tuple[ArrivalKind, ...] = get_args(ArrivalKind)
@@ -114,17 +115,20 @@ def look(study: Study, kind: ArrivalKind) -> Look:
         if problem := folder.ready():
             result.notices.append(problem)
             return result
-        known = {row.content_hash for row in study.store.read(Arrival)}
+        arrivals, there = study.store.read(Arrival), {"", *batches(study)}
+        known = {row.content_hash for row in arrivals}
+        held = [row for row in arrivals if row.task_batch in there]
         for found in folder.files():
             if found.problem:
                 result.notices.append(f"{found.name}: {found.problem}")
             elif found.digest is None or time.monotonic() - started > ENOUGH_SECONDS:
                 result.waiting.append(found.name)
+                folder.keep_in_mind(found)
             elif found.digest in known:
                 folder.remember(found)
             else:
                 try:
-                    taken = _take(study, kind, found, found.digest, result)
+                    taken = _take(study, kind, found, found.digest, result, folder, held)
                 except OSError as error:
                     if _is_of_home(error, study, folder):
                         raise
@@ -164,18 +168,30 @@ def pending(study: Study, kind: ArrivalKind | None = None) -> list[Pending]:
     ]
 
 
-def _take(study: Study, kind: ArrivalKind, found: FoundFile, digest: str, result: Look) -> bool:
+def _take(
+    study: Study,
+    kind: ArrivalKind,
+    found: FoundFile,
+    digest: str,
+    result: Look,
+    folder: WatchedFolder,
+    before: Sequence[Arrival],
+) -> bool:
     """Take one file or put it aside; tell whether its content is known from now on."""
     batch = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', found.path.stem).strip('-')[:60] or 'file'}-{digest[:8]}"
     announce(study.home)
-    with TemporaryDirectory(dir=study.home.path, prefix=".watch-") as folder:
-        copy = Path(folder) / (batch + _ending(found.path))
+    with TemporaryDirectory(dir=study.home.path, prefix=".watch-") as place:
+        copy = Path(place) / (batch + _ending(found.path))
         shutil.copyfile(found.path, copy)
         if file_digest(copy) != digest:  # it was written to in between
             result.waiting.append(found.name)
             return False
         try:
-            read = (_read_tasks if kind == "tasks" else _read_trajectories)(study, copy, batch)
+            if kind == "tasks":
+                read = _read_tasks(study, copy, batch)
+            else:
+                known = {one.content_hash for one in before if one.file == found.name}
+                read = _read_trajectories(study, copy, folder.begun(found, copy, known))
         except (OSError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # one file must not keep the others waiting, nor a panic in a library
@@ -238,13 +254,27 @@ def _read_tasks(study: Study, copy: Path, batch: str) -> _Read:
     return _Read(batches, file.refused, len(file.held), notices if file.held else [])
 
 
-def _read_trajectories(study: Study, copy: Path, batch: str) -> _Read:
-    outcome = ingest(study, [copy], "auto")
+def _read_trajectories(study: Study, copy: Path, begun: int) -> _Read:
+    """Read a file, without the bytes at its beginning that were taken when it was shorter.
+
+    Lines without ids of their own are called by their file's content, so they would be other trajectories.
+    """
+    notices = []
+    if begun:
+        if not without_beginning(copy, begun):
+            return _Read({}, [], held=1, notices=[])
+        notices = ["it has grown: its beginning was taken before, and lines are counted from there."]
+    try:
+        outcome = ingest(study, [copy], "auto")
+    except InputError as error:
+        if not begun:
+            raise
+        return _Read({}, [Refused("", "", str(error).replace(str(copy), copy.name))], 1, notices)
     return _Read(
         {name: count for name, count in {**outcome.unchanged, **outcome.new}.items() if count},
         [Refused(one.position, "", one.message) for one in outcome.errors],
         held=1,  # a file without one readable row was refused by `ingest`
-        notices=[one.message for one in outcome.problems if one.severity == "notice"],
+        notices=[*notices, *(one.message for one in outcome.problems if one.severity == "notice")],
     )
 
 

@@ -9,11 +9,12 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from trace_assets.formats.problem import is_session
 from trace_assets.records import ArrivalKind, Quarantined
 from trace_assets.store.files import replacing_file
 from trace_assets.study import Study
@@ -21,6 +22,9 @@ from trace_assets.workflows.task_files import Refused
 
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".swp", "~")
 """Endings under which other programs write what they will rename."""
+
+
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,26 @@ class WatchedFolder:
         except OSError:
             return  # taken away in between
 
+    def keep_in_mind(self, found: FoundFile) -> None:
+        """Remember of a file that may still be growing what it was before: it may go on from there."""
+        if found.name in self._old:
+            self._new[found.name] = self._old[found.name]
+
+    def begun(self, found: FoundFile, copy: Path, known: Collection[str]) -> int:
+        """Return how many bytes of whole lines at a file's beginning were taken when it was shorter.
+
+        Args:
+            found: The file.
+            copy: Where its content lies.
+            known: SHA-256 of the contents that were taken of files of its name.
+        """
+        if not known or is_session(copy):  # a session's lines are one conversation
+            return 0
+        match self._old.get(found.name):
+            case [int(size), *_, str(digest)] if digest in known:
+                return max(_known_lines(copy, known), _lines_within(copy, size, digest))
+        return _known_lines(copy, known)
+
     def save(self) -> None:
         """Keep what is to be remembered for the next look."""
         if self._new == self._old:
@@ -134,6 +158,47 @@ def _since(entry: os.DirEntry[str]) -> tuple[int, str]:
         return entry.stat().st_ctime_ns, entry.name
     except OSError:
         return 0, entry.name
+
+
+def _known_lines(path: Path, known: Collection[str]) -> int:
+    """Return how many bytes at the beginning are such a content, with the line end that follows it."""
+    digest, at, taken = hashlib.sha256(), 0, 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):  # a line may be larger than the memory
+            begin = 0
+            while (end := block.find(b"\n", begin)) >= 0:
+                for part in (block[begin:end], b"\n"):
+                    digest.update(part)
+                    if digest.hexdigest() in known:
+                        taken = at + end + 1
+                begin = end + 1
+            digest.update(block[begin:])
+            at += len(block)
+    return taken
+
+
+def _lines_within(path: Path, size: int, digest: str) -> int:
+    """Return the whole lines, in bytes, of a beginning of so many bytes; none where it is another content."""
+    found, taken, left = hashlib.sha256(), 0, size
+    with path.open("rb") as file:
+        while block := file.read(min(_BLOCK, left)):
+            if b"\n" in block:
+                taken = size - left + block.rindex(b"\n") + 1
+            found.update(block)
+            left -= len(block)
+    return taken if found.hexdigest() == digest and not left else 0
+
+
+def without_beginning(path: Path, size: int) -> bool:
+    """Take so many bytes off a file's beginning; tell whether anything but blanks is left."""
+    rest, filled = path.with_name(f"{path.name}.rest"), False
+    with path.open("rb") as whole, rest.open("wb") as file:
+        whole.seek(size)
+        while block := whole.read(_BLOCK):
+            filled = filled or bool(block.strip())
+            file.write(block)
+    rest.replace(path)
+    return filled
 
 
 def file_digest(path: Path) -> str:
