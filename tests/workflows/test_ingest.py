@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +26,9 @@ from trace_assets.errors import InputError
 from trace_assets.formats.load import load
 from trace_assets.formats.problem import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
-from trace_assets.store.locks import due_items, item_lock
+from trace_assets.store.locks import due_items, exclusive, item_lock
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches, inbox, ingest
+from trace_assets.workflows.ingest import Ingested, batches, inbox, ingest
 from trace_assets.workflows.made_with import made_otherwise, rolled_out
 
 
@@ -314,3 +317,30 @@ def test_a_lost_inbox_comes_back_with_its_file_and_nothing_in_it_was_rolled_out(
     shutil.rmtree(study.home.inbox)
     (problem,) = ingest(study, [path]).errors
     assert "2 trajectories that were rolled out here" in problem.message and rolled_out(study) == ["one"]
+
+
+def test_two_ingests_at_once_keep_a_trajectory_of_both_files_once(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [simulation_file(tmp_path / f"{name}.json", ["s1", f"s{name}"]) for name in "ab"]
+    waits, came = threading.Event(), list[Ingested]()
+    other = threading.Thread(target=lambda: came.append(ingest(study, paths[1:])))
+
+    @contextmanager
+    def held(*arguments: Any) -> Iterator[None]:
+        if threading.current_thread() is other:
+            waits.set()
+        with exclusive(*arguments):
+            yield
+
+    def read(*arguments: Any) -> Any:
+        if threading.current_thread() is not other:
+            other.start()
+            assert waits.wait(60)
+        return load(*arguments)
+
+    monkeypatch.setattr("trace_assets.workflows.ingest.exclusive", held)
+    monkeypatch.setattr("trace_assets.workflows.ingest.load", read)
+    assert ingest(study, paths[:1]).new == {"a": 2}
+    other.join(60)
+    assert [one.new for one in came] == [{"b": 1}]

@@ -32,7 +32,7 @@ from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.files import replacing_file, replacing_folder
 from trace_assets.store.lines import sealed, unsealed
-from trace_assets.store.locks import mark_due
+from trace_assets.store.locks import exclusive, mark_due
 from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
@@ -87,6 +87,12 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: boo
         InputError: No trajectory could be read, or a folder cannot be written.
     """
     announce(study.home)
+    # Two at once would not see what the other one brings, and both would keep a trajectory that both hold.
+    with exclusive(study.home.path / "locks" / "ingest.lock", "trace ingest"):
+        return _ingest(study, paths, format, again)
+
+
+def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> Ingested:
     paths, notices = expand(paths, format)
     files = IngestedFiles(study.home.inbox, format)
     # A batch is laid as a whole: where one of its files is new, all of them are read.
