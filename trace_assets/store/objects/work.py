@@ -94,7 +94,7 @@ class Work:
             with suppress(TimeoutError), exclusive(self._place / "turn", "sending", patience=0):
                 copy_up(Home(self.folder), self.remote, worker=self._worker, meanwhile=True)
 
-    def keep_sending(self, seconds: float = UNDER_WAY_SECONDS) -> None:
+    def keep_sending(self, seconds: float) -> None:
         """Send in the background what is under way, until `end`.
 
         Args:
@@ -194,7 +194,7 @@ def work_on(text: str) -> Path:
     address = parse_address(text)
     work = Work(RemoteHome(Bucket.open(address)), place_of(address))
     work.begin()
-    work.keep_sending()
+    work.keep_sending(UNDER_WAY_SECONDS)
     _begun.append(work)
     return work.folder
 
