@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from trace_assets.settings.section import Section
+from trace_assets.settings.section import MOST_TRIALS, Section
 
 
 class Targets(Section):
@@ -112,7 +112,7 @@ class Rollouts(Section):
     load. The key comes from OPENAI_API_KEY."""
     model: str = ""
     """For `openai`: name of the model to ask for."""
-    trials: int = Field(2, ge=1)
+    trials: int = Field(2, ge=1, le=MOST_TRIALS)
     """Episodes a task."""
     temperature: float = Field(1.0, ge=0)
     """Of sampling; 0 takes the likeliest token."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from trace_assets.settings.section import Section
+from trace_assets.settings.section import MOST_TRIALS, Section
 
 
 class Routing(Section):
@@ -70,7 +70,7 @@ class EvaluationSection(Section):
     )
     apart = frozenset({"concurrency"})
 
-    trials: int = Field(4, ge=1)
+    trials: int = Field(4, ge=1, le=MOST_TRIALS)
     """Episodes a test task and arm."""
     max_turns: int = Field(12, ge=1)
     """Assistant messages after which an episode is stopped; as `rollouts.max_turns`."""

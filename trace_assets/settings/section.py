@@ -15,6 +15,8 @@ from trace_assets.described import Described
 
 LARGEST = 2**63
 """The first whole number that no table holds."""
+MOST_TRIALS = 10_000
+"""Episodes of one task; each is listed before the first is played."""
 
 
 class Section(Described):
