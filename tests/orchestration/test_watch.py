@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,29 @@ def test_another_beginning_and_a_batch_that_is_gone_are_taken_whole(study: Study
     shutil.rmtree(study.home.inbox / first.task_batch)
     file.write_text("\n".join(lines) + "\n")
     assert [one.n_taken for one in look(study, "trajectories").taken] == [4]
+
+
+def test_what_comes_later_is_newer_though_the_clock_was_set_back(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock(datetime):
+        today = datetime(2026, 11, 26, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            return cls.today
+
+    monkeypatch.setattr(watch, "datetime", Clock)
+    times = []
+    for name, day in (("a", 26), ("b", 3), ("c", 27)):
+        Clock.today = datetime(2026, 11, day, tzinfo=UTC)
+        simulation_file(folder(study) / f"{name}.json", name, n=3, lacking=1)
+        times += [one.taken_at for one in look(study, "trajectories").taken]
+    assert times == [
+        datetime(2026, 11, 26, tzinfo=UTC),
+        datetime(2026, 11, 26, 0, 0, 0, 1, tzinfo=UTC),
+        datetime(2026, 11, 27, tzinfo=UTC),
+    ]
 
 
 def test_bad_files_are_moved_aside_with_the_reason_and_block_nothing(study: Study) -> None:

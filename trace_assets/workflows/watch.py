@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
@@ -128,7 +128,8 @@ def look(study: Study, kind: ArrivalKind) -> Look:
                 folder.remember(found)
             else:
                 try:
-                    taken = _take(study, kind, found, found.digest, result, folder, held)
+                    now = _later_than([*arrivals, *result.taken])
+                    taken = _take(study, kind, found, found.digest, result, folder, held, now)
                 except OSError as error:
                     if _is_of_home(error, study, folder):
                         raise
@@ -176,6 +177,7 @@ def _take(
     result: Look,
     folder: WatchedFolder,
     before: Sequence[Arrival],
+    now: datetime,
 ) -> bool:
     """Take one file or put it aside; tell whether its content is known from now on."""
     batch = f"{re.sub(r'[^A-Za-z0-9_-]+', '-', found.path.stem).strip('-')[:60] or 'file'}-{digest[:8]}"
@@ -217,7 +219,6 @@ def _take(
     result.notices += [f"{found.name}: {text}" for text in read.notices[:FEW]]
     if len(read.notices) > FEW:
         result.notices.append(f"{found.name}: and {len(read.notices) - FEW} more of this kind.")
-    now = datetime.now(UTC)
     arrivals = [
         Arrival(
             content_hash=digest,
@@ -233,6 +234,12 @@ def _take(
     study.store.write(arrivals, Arrival, digest[:16])  # last: until then the file is taken again, and alike
     result.taken += arrivals
     return True
+
+
+def _later_than(arrivals: Sequence[Arrival]) -> datetime:
+    """Return the time, and never one before an earlier arrival's: clocks are set back between two looks."""
+    last = max((one.taken_at for one in arrivals), default=datetime.min.replace(tzinfo=UTC))
+    return max(datetime.now(UTC), last + timedelta(microseconds=1))
 
 
 def _ending(path: Path) -> str:
