@@ -243,8 +243,11 @@ def test_an_expected_write_that_was_never_made_is_told() -> None:
 
 
 def test_of_cases_that_decided_the_end_the_one_that_arises_in_fewest_runs_is_named() -> None:
-    def cause_of(args: Mapping[str, str], verdicts: Mapping[str, str], detector: str | None = None) -> str:
-        listed = [capability(name, detector, **args) for name in ("common", "rare")]
+    def cause_of(args: Mapping[str, str], verdicts: Mapping[str, str], *detectors: str) -> str:
+        of = [name or None for name in detectors or ("", "")]
+        listed = [
+            capability(name, of[place % len(of)], **args) for place, name in enumerate(("common", "rare"))
+        ]
         rows = [contrast("common", 0.9, 0), contrast("rare", 0.1, 0)]
         rows[0] = rows[0].model_copy(update={"n_failed_relevant": 8})
         rows[1] = rows[1].model_copy(update={"n_failed_relevant": 1, "n_passed_relevant": 0})
@@ -262,5 +265,8 @@ def test_of_cases_that_decided_the_end_the_one_that_arises_in_fewest_runs_is_nam
     both = {"common": "yes", "rare": "yes"}
     assert cause_of({"tool": "book_course"}, both) == "rare"
     assert cause_of({"tool": "book_course"}, {**both, "rare": "cannot_tell"}) == "common"
+    assert cause_of({"tool": "book_course"}, both, "", "repeated_error") == "common", (
+        "a detector's is no case"
+    )
     assert cause_of({}, both) == "common", "a habit is named by what contrast says of it"
     assert cause_of({"tool": "book_course"}, both, "repeated_error") == "common", "so is a detector's"

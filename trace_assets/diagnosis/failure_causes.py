@@ -79,8 +79,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     Of several lacks one whose repair made the run pass comes first, then one of which a model says that it
     decided the end, then one that fits how the run differs from what is expected, then the one that more of
     the failures and fewer of the passed runs show. A lack of which the model says that it did not decide the
-    end explains nothing. Of a model's cases the one comes first whose situation arises in fewer runs. Which
-    message decided it is found apart from that, see `Decisive`, by these of its rules.
+    end explains nothing. Where a model proposed cases, these come before other lacks that decided the end as
+    much, and what arises in fewer runs before what arises in more. Which message decided it is found apart
+    from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -103,6 +104,8 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             key=lambda label: (
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
                 _judged(label, diagnosed) != "yes",
+                # A habit is not named where a case of a model's fits, whatever detector found the habit.
+                not _is_case(by_id[label.capability_id]) and bool(breadth),
                 not fits(by_id[label.capability_id], label, diffs),
                 # The child says it more exactly than its parent.
                 CHILDREN in by_id[label.capability_id].detector_args or label.capability_id in parents,
@@ -163,20 +166,20 @@ def _ranks(diagnosed: Diagnosed) -> Mapping[str, float]:
     return found
 
 
+def _is_case(capability: Capability) -> bool:
+    """Say whether a model proposed a capability as a case, with what it rests on."""
+    return capability.detector is None and bool(capability.detector_args)
+
+
 def _breadths(diagnosed: Diagnosed) -> Mapping[str, int]:
-    """Return of each case that a model proposed in how many runs its situation arises.
+    """Return of each candidate in how many runs its situation arises, where a model proposed cases.
 
     Of several that decided one end the rarest says it most exactly: what arises in nearly every run
-    ("confirm before a change") goes along with most mistakes.
+    ("confirm before a change") goes along with most mistakes. Without cases nothing is returned.
     """
-    cases = {
-        one.capability_id for one in diagnosed.capabilities if one.detector is None and one.detector_args
-    }
-    return {
-        row.capability_id: row.n_failed_relevant + row.n_passed_relevant
-        for row in diagnosed.contrasts
-        if row.capability_id in cases
-    }
+    if not any(_is_case(one) for one in diagnosed.capabilities):
+        return {}
+    return {row.capability_id: row.n_failed_relevant + row.n_passed_relevant for row in diagnosed.contrasts}
 
 
 def fits(capability: Capability, label: Label, diffs: Iterable[ActionDiff]) -> bool:
