@@ -275,6 +275,10 @@ def test_the_dictionary_grows_and_what_no_failure_shows_makes_room() -> None:
     grown = keep_found(merged, known, runs, 9)
     assert names(grown) == ["new", "a rule that nobody breaks", "broad", "old"]
     assert grown.capabilities[-1].parent is None
+    by_name = {one.name: one.proposed_by for one in grown.capabilities}
+    assert by_name["new"] == ("f1", "f3") and by_name["old"] == ("f1", "f2")
+    again = [*known, capability("a rule that nobody breaks", "f1", "f2", "f3")]
+    assert names(keep_found(merged, again, runs, 1)) == ["a rule that nobody breaks", "broad"]
     full = keep_found(merged, known, runs, 2)
     assert names(full) == ["new", "broad", "old"]
     assert [row.merged_into for row in full.proposals] == [new[0].capability_id, None]

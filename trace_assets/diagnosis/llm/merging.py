@@ -485,8 +485,9 @@ def recognise(server: ModelServer, section: Discovery, merged: Merged, known: Se
 def keep_found(merged: Merged, known: Sequence[Capability], runs: Set[str], most: int) -> Merged:
     """Keep the cases that the dictionary holds and nobody proposed this time: what was found once grows on.
 
-    A known case stays as long as a run that showed it is among those that are diagnosed. Where there are too
-    many, those go first that no failure shows, then those that fewer show.
+    A known case stays as long as a run that showed it is among those that are diagnosed, and one that is
+    found again is shown by these runs too. Where there are too many, those go first that no failure shows,
+    then those that fewer show.
 
     Args:
         merged: What was found now, known ones recognised.
@@ -494,13 +495,11 @@ def keep_found(merged: Merged, known: Sequence[Capability], runs: Set[str], most
         runs: Ids of the trajectories that are diagnosed.
         most: Candidates that there may be, parents apart.
     """
+    before = {one.capability_id: runs & set(one.proposed_by) for one in known}
+    merged = replace(merged, capabilities=[_shown_by(one, before) for one in merged.capabilities])
     found = {one.capability_id for one in merged.capabilities}
     parents = {one.parent for one in (*merged.capabilities, *known)}
-    stay = [
-        one
-        for one in known
-        if one.capability_id not in (found | parents) and not runs.isdisjoint(one.proposed_by)
-    ]
+    stay = [one for one in known if one.capability_id not in (found | parents) and before[one.capability_id]]
     cases = [*(one for one in merged.capabilities if one.capability_id not in parents), *stay]
     cases.sort(key=lambda one: -len(one.proposed_by))
     dropped = {one.capability_id for one in cases[most:]}
@@ -519,6 +518,12 @@ def keep_found(merged: Merged, known: Sequence[Capability], runs: Set[str], most
             ),
         ],
     )
+
+
+def _shown_by(one: Capability, before: Mapping[str, Set[str]]) -> Capability:
+    """Return a capability with the runs that showed it before among those that show it."""
+    every = sorted({*one.proposed_by, *before.get(one.capability_id, ())})
+    return one.model_copy(update={"proposed_by": tuple(every[:SAMPLE])})
 
 
 def by_wording(new: Sequence[Capability], known: Sequence[Capability]) -> Found:
