@@ -10,19 +10,18 @@ import pytest
 
 from tests.truth.hundred import recorded_calls
 from tests.truth.readings import missing_data, read_readings
-from tests.truth.recorded import MODEL, OF_CASES, RECORDING, RUNS, figures, outcomes, replay, section
+from tests.truth.recorded import MODEL, RECORDING, RUNS, figures, outcomes, replay, section
 from trace_assets.diagnosis.llm.recording import Recording
 from trace_assets.records import Consensus, Label
 
 
-@pytest.mark.parametrize("file", [one for one in (RECORDING, OF_CASES) if one.is_file()])
-def test_the_recording_says_what_it_is(file: Path) -> None:
-    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+def test_the_recording_says_what_it_is() -> None:
+    rows = [json.loads(line) for line in RECORDING.read_text("utf-8").splitlines()]
     assert "strong general model" in rows[0]["answered_by"]
     kinds = Counter(row["kind"] for row in rows[1:])
     assert kinds["label"] >= 4 * RUNS and min(kinds[one] for one in ("triage", "discover", "cause")) >= 4
     assert {row["model"] for row in rows[1:]} == {MODEL}
-    assert len(Recording(file)) == len(rows) - 1
+    assert len(Recording(RECORDING)) == len(rows) - 1
 
 
 def test_the_guide_says_what_is_on_record() -> None:
@@ -35,9 +34,8 @@ def test_the_guide_says_what_is_on_record() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(missing_data()), reason=missing_data() or "there is data")
-@pytest.mark.parametrize(("file", "size"), [(RECORDING, "habit"), (OF_CASES, "case")], ids=["habit", "case"])
-def test_the_diagnosis_is_replayed_without_a_key_and_scored(tmp_path: Path, file: Path, size: str) -> None:
-    study = replay(tmp_path / "study", file, size)
+def test_the_diagnosis_is_replayed_without_a_key_and_scored(tmp_path: Path) -> None:
+    study = replay(tmp_path / "study")
     assert len({row.trajectory_id for row in study.store.read(Label)}) == 2 * RUNS
     assert study.store.read(Consensus)
     recorded = outcomes(study)
