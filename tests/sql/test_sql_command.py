@@ -16,6 +16,7 @@ import pytest
 from trace_assets.cli.main import main
 from trace_assets.cli.sql_output import CELL_CHARACTERS, Format, flat, format_of
 from trace_assets.store import Home, Warehouse
+from trace_assets.store.manifest import manifest_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -241,3 +242,16 @@ def test_interrupt_ends_the_process_while_duckdb_computes(
     monkeypatch.setattr(Warehouse, read, rows)
     assert trace("SELECT 1 AS n", *asked)[0] == 0
     assert seen == [signal.SIG_DFL] and signal.getsignal(signal.SIGINT) == before
+
+
+def test_rows_that_somebody_put_among_a_table_are_told_of(trace: Run, home: Home) -> None:
+    folder = home.tables / "labels"
+    whole = trace("SELECT count(*) AS n FROM labels", "--format", "json")
+    assert whole[::2] == (0, "")
+    manifest_of(home.path).note_files(home.tables.glob("*/*.parquet"))
+    other = pl.read_parquet(next(folder.glob("*.parquet"))).head(1)
+    other.write_parquet(folder / "another-home.parquet")
+    code, out, err = trace("SELECT count(*) AS n FROM labels", "--format", "json")
+    assert code == 0 and json.loads(out) == [{"n": 17}]
+    assert "another-home.parquet: put there by hand" in err and err.count("note") == 1
+    assert trace("SELECT count(*) AS n FROM messages", "--format", "json")[2] == ""

@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -85,6 +85,7 @@ def sql(
                 raise typer.Exit(1)
             return
         text, values = _resolve(query, given, warehouse)
+        _tell_unlisted(warehouse.unlisted(text))
         if chosen is Format.table and output is None and limit:
             frames = warehouse.head(text, values, rows=limit + 1)
         else:
@@ -100,6 +101,17 @@ def sql(
             return
     if output is not None:
         make_console(stderr=True).print(f"{written} rows written to {escape(str(output))}", soft_wrap=True)
+
+
+def _tell_unlisted(files: Sequence[Path]) -> None:
+    if not files:
+        return
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    make_console(stderr=True).print(
+        f"[yellow]note[/] {escape(str(files[0]))}{more}: put there by hand, or just before a power cut. The "
+        "rows count; move away what is not this study's, for the next `trace sync` enters it.",
+        soft_wrap=True,
+    )
 
 
 @contextmanager

@@ -235,14 +235,29 @@ class Store:
         """Say so when a file lies in a table's folder whose rows the table has already; see `doubles`."""
         if self.manifest is None:
             return ""
-        known, name = self.manifest.entries(), self.manifest.name
-        unlisted = [one for one in (self.folder / record.table).glob("*.parquet") if name(one) not in known]
-        for file in sorted(unlisted):
+        for file in self._without_entry(record):
             if doubles(self.manifest, file):
                 with self.manifest.undisturbed():  # it may be about to get its entry
                     if of := doubles(self.manifest, file):
                         return f"table '{record.table}': {file} doubles rows of {of} beside it; move it away."
         return ""
+
+    def _without_entry(self, record: type[Record]) -> list[Path]:
+        """Return the files of a table that the manifest does not list, sorted."""
+        if self.manifest is None:
+            return []
+        known, name = self.manifest.entries(), self.manifest.name
+        return sorted(one for one in (self.folder / record.table).glob("*.parquet") if name(one) not in known)
+
+    def unlisted(self, record: type[Record]) -> list[Path]:
+        """Return a table's files that were put there by other means than this program, or before a power cut.
+
+        Their rows count: what a power cut leaves is whole. Until a sync has entered them nothing says so.
+        """
+        if self.manifest is None or not self.manifest.is_there() or not self._without_entry(record):
+            return []  # homes of earlier versions list nothing
+        with self.manifest.undisturbed():  # they may be about to get their entries
+            return self._without_entry(record)
 
     def scan(self, record: type[Record], partition: str = WHOLE) -> pl.LazyFrame:
         """Return a partition that is there, to read parts of it; see `frame`."""

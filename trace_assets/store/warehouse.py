@@ -101,6 +101,11 @@ class Warehouse:
                 found[record.table] = said
         return {name: said for name, said in found.items() if tables is None or name in tables}
 
+    def unlisted(self, sql: str) -> list[Path]:
+        """Return the files that a query reads and that this program did not put there, as far as is known."""
+        tables = touched(sql, [record.table for record in TABLES], self._scripts)
+        return [file for record in TABLES if record.table in tables for file in self._store.unlisted(record)]
+
     def tables(self) -> list[str]:
         """Return the names of all tables and views."""
         rows = self.connection.execute(
