@@ -163,6 +163,8 @@ def test_what_belongs_to_no_round_or_to_the_whole_is_left_out(tmp_path: Path) ->
     come_to(study, "one")
     second = Scope(begin_round(study, 2, study))
     assert {second(Item(name)) for name in ("evaluation", "mixed_adapter", "rounds")} == {"left out"}
+    # What is released of the whole is chosen with a router, and a later round has none.
+    assert {second(Item(name)) for name in ("routing", "composition_choice")} == {"left out"}
     assert second(Item("round_agent")) == second(Item("adapter_validation")) == "planned"
 
 

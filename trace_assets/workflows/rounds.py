@@ -25,8 +25,8 @@ FOLDER = "rounds"
 SEALED = frozenset({"evaluation", "mixed_adapter", "report", "rounds"})
 """Assets of the whole study that wait for the last round: the test tasks, the arm that spends as many
 rollouts as all rounds together, and what tells of both."""
-OF_STUDY = SEALED | {"routing"}
-"""Assets that a later round does not have."""
+OF_STUDY = SEALED | {"routing", "composition_choice"}
+"""Assets that a later round does not have: its agent is one model, chosen by validation without a router."""
 OF_ROUNDS = frozenset({"round_agent", "rounds", "config/rounds"})
 """Assets that a study has only where it plays rounds."""
 
