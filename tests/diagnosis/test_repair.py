@@ -324,6 +324,8 @@ def test_what_is_rejected_for_its_repairs(rows: list[Repair], rejected: bool) ->
                 policy="p",
                 success=False,
                 reward=0.0,
+                messages=(Message(role="assistant", content="Done."),),
+                n_messages=1,
             )
             for row in rows
         ]

@@ -55,8 +55,11 @@ def study(tmp_path: Path) -> Study:
                     success=not failed,
                     reward=0.0 if failed else 1.0,
                     stop="completed",
-                    n_messages=1,
-                    messages=(Message(role="user", content="Cancel it."),),
+                    n_messages=2,
+                    messages=(
+                        Message(role="user", content="Cancel it."),
+                        Message(role="assistant", content="Done."),
+                    ),
                 )
             )
             labels += [
