@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.quick import one_of_each
@@ -90,8 +90,12 @@ def file_name(format: str) -> str:
     return "out.jsonl" if format == "atif" else "out.parquet"
 
 
+NOTHING_GIVEN = ToolCall(id="c0_0", name="get", arguments={"a": None})
+
+
 @pytest.mark.parametrize("format", one_of_each(EXPORTERS))
 @given(messages=conversations())
+@example(messages=(Message(role="user", content="", tool_calls=(NOTHING_GIVEN,)),))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_form_gives_back_the_same_messages(
     tmp_path_factory: pytest.TempPathFactory, format: str, messages: tuple[Message, ...]

@@ -76,7 +76,7 @@ class ParquetImporter:
             position = f"row {number}"
             try:
                 trajectory, notice = _trajectory(path, number, value)
-                facts = facts_of({name: _without_gaps(_json(name, value.get(name))) for name in FIELDS})
+                facts = facts_of({name: _held(name, value.get(name)) for name in FIELDS})
             except UNUSABLE as error:
                 yield reading.left_out(error, position, "this row")
                 continue
@@ -188,7 +188,7 @@ def _memory(allowance: Allowance) -> str:
 
 
 def _trajectory(path: Path, number: int, value: dict[str, Any]) -> tuple[Trajectory, str]:
-    row = {_SCOUT.get(key, key): _json(key, item) for key, item in value.items() if key not in _DROPPED}
+    row = {_SCOUT.get(key, key): _held(key, item) for key, item in value.items() if key not in _DROPPED}
     messages = row.get("messages")
     if isinstance(messages, list):
         row["messages"] = [_message(one) for one in messages]
@@ -224,8 +224,13 @@ def _message(said: Any) -> Any:
     return one
 
 
+def _held(name: str, value: Any) -> Any:
+    """Return what a column holds of a row: of text the JSON as it is written, of objects what was given."""
+    return _json(name, value) if isinstance(value, str) else _without_gaps(value)
+
+
 def _without_gaps(value: Any) -> Any:
-    """Return a value without the empty fields of its objects.
+    """Return a column's value without the empty fields of its objects.
 
     A column of objects has the fields of all its rows: of each call's arguments those that other calls have
     are empty, and were never given.
@@ -236,7 +241,6 @@ def _without_gaps(value: Any) -> Any:
 
 
 def _call(call: Any) -> Any:
-    call = _without_gaps(call)
     if isinstance(call, dict) and isinstance(call.get("function"), str):
         return {"id": call.get("id"), "name": call["function"], "arguments": call.get("arguments")}
     return call
