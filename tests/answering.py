@@ -63,6 +63,16 @@ class AnsweringServer:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self.close()
 
+    def as_policy(self, tasks: int) -> dict[str, str]:
+        """Return the environment in which the agent answers here and plays so many tasks."""
+        return {
+            "OPENAI_API_KEY": "none",
+            "TRACE__ROLLOUTS__ENGINE": "openai",
+            "TRACE__ROLLOUTS__BASE_URL": self.v1,
+            "TRACE__ROLLOUTS__MODEL": "parrot",
+            "TRACE__TARGETS__DISCOVERY_TASKS": str(tasks),
+        }
+
     def close(self) -> None:
         """Stop listening."""
         self._http.shutdown()

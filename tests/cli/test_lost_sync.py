@@ -70,13 +70,7 @@ def sent_episodes(remote: RemoteHome) -> int:
 
 def test_what_was_played_before_the_machine_was_lost_is_not_played_again(tmp_path: Path) -> None:
     with serving(), Hesitant() as server:
-        settings = {
-            "OPENAI_API_KEY": "none",
-            "TRACE__ROLLOUTS__ENGINE": "openai",
-            "TRACE__ROLLOUTS__BASE_URL": server.v1,
-            "TRACE__ROLLOUTS__MODEL": "parrot",
-            "TRACE__TARGETS__DISCOVERY_TASKS": "12",
-        }
+        settings = server.as_policy(tasks=12)
         first, second = (
             {"TRACE_HOME": URL, "TRACE_CACHE": str(tmp_path / name), **settings} for name in ("a", "b")
         )

@@ -49,13 +49,7 @@ def test_the_tables_are_those_of_one_machine(
 
 def test_the_episodes_that_a_server_plays_are_those_of_one_machine(ray_cluster: Any, tmp_path: Path) -> None:
     with InTurn(completion("Goodbye.")) as server:
-        settings = {
-            "OPENAI_API_KEY": "none",
-            "TRACE__ROLLOUTS__ENGINE": "openai",
-            "TRACE__ROLLOUTS__BASE_URL": server.v1,
-            "TRACE__ROLLOUTS__MODEL": "parrot",
-            "TRACE__TARGETS__DISCOVERY_TASKS": "12",
-        }
+        settings = server.as_policy(tasks=12)
         homes = {}
         for name, cluster in {"alone": {}, "ray": on_ray(ray_cluster)}.items():
             homes[name] = tmp_path / name / "home"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from trace_assets.diagnosis.llm.context import Context
-from trace_assets.diagnosis.llm.reading import id_of
+from trace_assets.diagnosis.llm.reading import id_of, within
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.records import Trajectory
 from trace_assets.settings import Discovery
@@ -237,22 +237,16 @@ def _mended(answer: CaseAnswer, failed: Mapping[str, str], known: Mapping[str, s
 
 
 def _tidy(one: C) -> C:
-    cut = {name: _within(getattr(one, name), LONGEST_PART) for name in ("when", "should", "instead")}
+    cut = {name: within(getattr(one, name), LONGEST_PART) for name in ("when", "should", "instead")}
     rule = one.rule.strip().strip("\"'\u201c\u201d").strip()
     plain = {"rule": "" if rule.lower() in _NOTHING else " ".join(rule.split())}
     for name in ("tool", "argument"):
         said = getattr(one, name).strip().strip("`").removesuffix("()")
         plain[name] = "" if said.lower() in _NOTHING else said
-    return one.model_copy(update={"name": _within(one.name, LONGEST_NAME), **cut, **plain})
+    return one.model_copy(update={"name": within(one.name, LONGEST_NAME), **cut, **plain})
 
 
 _NOTHING = frozenset({"", "empty", "none", "null", "n/a", "-"})
-
-
-def _within(text: str, most: int) -> str:
-    """Return a text of at most so many characters, cut between words."""
-    plain = " ".join(text.split())
-    return plain if len(plain) <= most else plain[:most].rsplit(" ", 1)[0]
 
 
 def _distinct(cases: Sequence[C]) -> list[C]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trace_assets.diagnosis.llm.cases import (
+    LONGEST_NAME,
     CaseAnswer,
     Grounds,
     Rule,
@@ -21,7 +22,7 @@ from trace_assets.diagnosis.llm.cases import (
 )
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context, difference_lines, failed_checks
-from trace_assets.diagnosis.llm.reading import id_of
+from trace_assets.diagnosis.llm.reading import id_of, within
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.diagnosis.llm.transcript import STEPS, view
 from trace_assets.records import ActionDiff, Proposal, Trajectory
@@ -29,7 +30,6 @@ from trace_assets.settings import Discovery
 
 MOST = 8
 """Proposals that one pass may make."""
-LONGEST_NAME = 120
 LONGEST_DESCRIPTION = 1200
 SMALLEST = 64
 WHOLE = {step.name for step in STEPS[:2]}
@@ -161,7 +161,7 @@ def _mended(answer: ProposalAnswer, failed: Mapping[str, str], *, strictly: bool
     kept: dict[str, OneProposal] = {}
     spoilt: list[OneProposal] = []
     for one in answer.proposals:
-        name, words = _within(one.name, LONGEST_NAME), _within(one.description, LONGEST_DESCRIPTION)
+        name, words = within(one.name, LONGEST_NAME), within(one.description, LONGEST_DESCRIPTION)
         named = [found for said in one.transcripts if (found := id_of(said, failed))]
         mended = OneProposal(name=name, description=words, transcripts=list(dict.fromkeys(named)))
         if _problems(mended, failed):
@@ -174,12 +174,6 @@ def _mended(answer: ProposalAnswer, failed: Mapping[str, str], *, strictly: bool
 
 def _some(answer: ProposalAnswer, failed: Mapping[str, str]) -> bool:
     return any(not _problems(one, failed) for one in answer.proposals)
-
-
-def _within(text: str, most: int) -> str:
-    """Return a text of at most so many characters, cut between words."""
-    plain = " ".join(text.split())
-    return plain if len(plain) <= most else plain[:most].rsplit(" ", 1)[0]
 
 
 def _problems(one: OneProposal, failed: Mapping[str, str]) -> list[str]:

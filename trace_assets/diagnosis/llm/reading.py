@@ -399,6 +399,16 @@ def names_in(value: Any) -> list[Any]:
     return []
 
 
+def within(text: str, most: int) -> str:
+    """Return a text of at most so many characters, cut between words.
+
+    >>> within("Look  at every order", 12)
+    'Look at'
+    """
+    plain = " ".join(text.split())
+    return plain if len(plain) <= most else plain[:most].rsplit(" ", 1)[0]
+
+
 def id_of(said: str, known: Mapping[str, str]) -> str:
     """Return which id is meant: as it is, with its name, or its name alone; empty where that is unclear.
 
