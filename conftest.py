@@ -86,9 +86,9 @@ LONGEST = (
 """Files of tests that take longer than fifteen seconds, the longest first."""
 
 # Examples are the same in every run, so that one who changed nothing sees nothing fail; `make test-slow`
-# draws others, with HYPOTHESIS_PROFILE=explore. How long an example takes is no property of the code alone.
+# draws others, and more, with HYPOTHESIS_PROFILE=explore. How long one takes is not a property of code alone.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", UNHURRIED, derandomize=True, database=None)
+settings.register_profile("repeatable", UNHURRIED, derandomize=True, database=None, max_examples=35)
 settings.register_profile("explore", UNHURRIED, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 

@@ -1,7 +1,8 @@
-"""Which cases of a long list are tried by `make test`: the first ones; the marker ci has the others."""
+"""How much of a long list `make test` tries; `make test-ci` or `make test-slow` has the rest."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,3 +26,14 @@ def one_of_each(cases: Iterable[Any], kind: Callable[[Any], object] = lambda _: 
         seen.add(kind(case))
         found.append(pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks))
     return found
+
+
+def examples(count: int) -> int:
+    """Return how many of a property's random examples are tried: all of them in `make test-slow`.
+
+    They are the same in every other run, where what the first third does not meet the rest seldom does.
+
+    Args:
+        count: All of them.
+    """
+    return count if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else max(count // 3, 15)

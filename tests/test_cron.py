@@ -11,6 +11,7 @@ from dagster._utils.schedules import cron_string_iterator  # Dagster's ticks hav
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.orchestration.cron import cron_error, pauses
 
 
@@ -35,7 +36,7 @@ def field(low: int, high: int) -> st.SearchStrategy[str]:
     return st.just("*") | st.lists(item, min_size=1, max_size=3).map(",".join)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.tuples(*(field(low, high) for low, high in FIELDS)))
 def test_what_is_accepted_here_is_accepted_by_dagster(parts: tuple[str, ...]) -> None:
     text = " ".join(parts)
@@ -43,7 +44,7 @@ def test_what_is_accepted_here_is_accepted_by_dagster(parts: tuple[str, ...]) ->
         assert accepted_by_dagster(text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.text(alphabet="0123456789*-,/ jansumon@", max_size=20))
 def test_any_text_is_judged_without_breaking(text: str) -> None:
     if cron_error(text) is None:
@@ -81,7 +82,7 @@ def test_what_is_right_passes(text: str) -> None:
     assert cron_error(text) is None and accepted_by_dagster(text)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.tuples(*(field(low, high) for low, high in FIELDS)))
 def test_pauses_are_those_of_dagsters_own_ticks(parts: tuple[str, ...]) -> None:
     text = " ".join(parts)

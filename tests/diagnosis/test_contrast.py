@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from tests.simulations.repeat import random_matrix
 from trace_assets.diagnosis.contrast import (
     considered_tests,
@@ -336,7 +337,7 @@ labellings = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(labellings)
 def test_figures_hold_together(rows: list[tuple[int, bool, LabelValue]]) -> None:
     triage = [

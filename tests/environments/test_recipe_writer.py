@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.writer import (
     RecipeWriter,
@@ -206,7 +207,7 @@ def test_same_contract_same_module(contract: TargetContract, sources, specs) -> 
         assert again.writer == f"recipe:{name}"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     actions=st.lists(
         st.one_of(

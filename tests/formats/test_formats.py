@@ -21,6 +21,7 @@ from tests.formats import test_claude_code, test_swe_agent, test_tau2_layouts, t
 from tests.formats.forms import CALL, CHAT, USER, lines, one
 from tests.formats.span_forms import FORMS
 from tests.formats.test_inspect import RUN, SAMPLE, archive
+from tests.quick import examples
 from trace_assets.errors import InputError
 from trace_assets.formats import Imported, read_trajectories
 from trace_assets.formats.atif import AtifImporter
@@ -337,7 +338,7 @@ def good_ones() -> dict[str, tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", good_ones())
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_content_makes_a_reader_raise(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:

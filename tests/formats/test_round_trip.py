@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.quick import one_of_each
+from tests.quick import examples, one_of_each
 from trace_assets.errors import InputError
 from trace_assets.formats import read_trajectories
 from trace_assets.formats.export import EXPORTERS, SCOUT_SCHEMA, Selection, export
@@ -96,7 +96,7 @@ NOTHING_GIVEN = ToolCall(id="c0_0", name="get", arguments={"a": None})
 @pytest.mark.parametrize("format", one_of_each(EXPORTERS))
 @given(messages=conversations())
 @example(messages=(Message(role="user", content="", tool_calls=(NOTHING_GIVEN,)),))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_form_gives_back_the_same_messages(
     tmp_path_factory: pytest.TempPathFactory, format: str, messages: tuple[Message, ...]
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.errors import InputError
 from trace_assets.records import Check, Message, ToolCall, Trajectory
 from trace_assets.rollouts.runner import Journal
@@ -42,7 +43,7 @@ def test_what_is_appended_is_loaded(tmp_path: Path) -> None:
     assert journal.load() == {}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(st.data())
 def test_a_torn_write_loses_one_trajectory_at_most(tmp_path: Path, data: st.DataObject) -> None:
     journal = Journal(tmp_path)
@@ -71,7 +72,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
         journal.load()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(40))
 @given(st.data())
 def test_an_altered_line_loses_its_trajectory_and_no_other(tmp_path: Path, data: st.DataObject) -> None:
     journal = Journal(tmp_path)

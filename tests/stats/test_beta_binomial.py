@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.stats.beta_binomial import (
     HIGH_ICC,
     LOW_ICC,
@@ -57,7 +58,7 @@ def test_no_other_parameters_are_likelier() -> None:
     st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=40),
     st.integers(2, 32),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_shares_are_probabilities_whatever_the_counts(pairs: list[tuple[int, int]], k: int) -> None:
     passed, tried = (np.array(side) for side in zip(*[(min(p), max(p)) for p in pairs], strict=True))
     if not tried.any():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.stats.intervals import (
     difference,
     distinct_rows,
@@ -57,7 +58,7 @@ def test_tables_are_drawn_without_regard_to_each_other() -> None:
     np.testing.assert_array_equal(both[:, 1], resample(many[:, 0], 100, 5))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.integers(-2, 5_000_000), min_size=3, max_size=3), max_size=20))
 def test_distinct_rows_put_together_are_the_rows(rows: list[list[int]]) -> None:
     counts = np.array(rows, dtype=np.int64).reshape(-1, 3)
@@ -87,7 +88,7 @@ def test_repeating_every_trial_adds_no_certainty() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
 def test_bounds_hold_the_rate(rows: list[tuple[int, int]]) -> None:
     passed = np.array([min(pair) for pair in rows])

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.stats.agreement import dawid_skene
 
 
@@ -53,7 +54,7 @@ def test_two_coders_are_enough_when_groups_differ() -> None:
 votes_lists = st.lists(st.lists(st.integers(-1, 2), min_size=3, max_size=3), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(votes_lists, st.randoms())
 def test_posteriors_are_probabilities_and_do_not_depend_on_order(rows: list[list[int]], order) -> None:  # type: ignore[no-untyped-def]
     votes = np.array(rows)

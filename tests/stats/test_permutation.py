@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.stats.tests import gap_p_value
 
 
@@ -64,7 +65,7 @@ task_rows = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3), s
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(task_rows, min_size=2, max_size=14))
 def test_exact_and_sampled_p_are_the_same_test(rows: list[tuple[int, int, int, int]]) -> None:
     exact, drawn = p(rows), sampled(rows, 4000)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.stats import tests
 from trace_assets.stats.tests import gap_p_value
 
@@ -68,7 +69,7 @@ uniform_rows = st.tuples(whole, st.booleans()).map(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(uniform_rows, max_size=7), st.lists(mixed_rows, max_size=3))
 def test_any_table(uniform: list[Row], mixed: list[Row]) -> None:
     rows = uniform + mixed

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.stats.paired import mcnemar
 from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.floats(0.25, 0.7),
     st.floats(0.05, 0.25),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.store import manifest as module
 from trace_assets.store.files import replacing_file
 from trace_assets.store.lines import append_lines, parse_lines, read_lines, sealed
@@ -118,7 +119,7 @@ def test_it_is_written_anew_when_most_of_it_is_outdated(
     assert set(manifest.entries()) == {"0", "1", "2"} and manifest.problems(manifest.entries()) == {}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(st.data())
 def test_a_flipped_bit_of_it_hides_no_damage(manifest: Manifest, data: st.DataObject) -> None:
     manifest.file.unlink(missing_ok=True)
@@ -134,7 +135,7 @@ def test_a_flipped_bit_of_it_hides_no_damage(manifest: Manifest, data: st.DataOb
     assert len(fresh.entries()) >= 2 or fresh.altered_lines() == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1)),
     st.data(),

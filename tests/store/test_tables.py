@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.errors import InputError
 from trace_assets.orchestration.recovery import _hash_unlisted
 from trace_assets.records import TABLES, Task, TrainingPoint, TrajectoryHead
@@ -36,7 +37,7 @@ def test_every_table_has_a_name_a_key_and_a_schema() -> None:
 
 
 @given(st.lists(st.integers(0, 10**6), unique=True, max_size=20), st.randoms())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_version_ignores_order_and_sees_content(numbers: list[int], random: object) -> None:
     rows = [task(number) for number in numbers]
     shuffled = list(rows)

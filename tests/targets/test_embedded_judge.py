@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.records import ToolCall, Verdict
 from trace_assets.targets.embedded.desk import TOOLS, Case, Item, Order, Request, solve
 from trace_assets.targets.embedded.target import judge
@@ -130,7 +131,7 @@ calls = st.lists(
 wishes = st.sampled_from([CANCEL, REFUND, STATUS])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(calls, wishes, st.sampled_from(["pending", "shipped"]), st.sampled_from(["open", "closed"]), st.text())
 def test_rewards_are_graded_and_only_success_reaches_more_than_half(
     made: list[tuple[str, dict[str, str]]], wish: Request, status: str, window: str, reply: str

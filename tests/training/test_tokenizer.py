@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
+
 pytest.importorskip("transformers")
 
 from trace_assets.errors import InputError
@@ -120,7 +122,7 @@ def test_a_call_is_short(tokenizer: Any) -> None:
     assert len(tokenizer.encode(render(Message(role="assistant", tool_calls=(call,))))) <= 16
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text().filter(lambda text: not any(mark in text for mark in (*MARKS, "<|"))))
 def test_any_text_comes_back_as_it_was(tokenizer: Any, text: str) -> None:
     ids = tokenizer.encode(text, add_special_tokens=False)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from tests.quick import examples
 from trace_assets.environments.contract import json_schema
 from trace_assets.environments.contract.json_schema import Shape, infer_schema
 
@@ -30,7 +31,7 @@ VALUES = st.recursive(
 )
 PARTS = st.lists(st.lists(VALUES, max_size=4), min_size=3, max_size=3)
 CALM = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.quick import examples
 from trace_assets.errors import InputError
 from trace_assets.sandbox import EnvironmentFault, ProtocolError, SandboxError, Timeout, TooLarge
 from trace_assets.sandbox import protocol as wire
@@ -29,7 +30,7 @@ from trace_assets.sandbox.protocol import (
     parse,
 )
 
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VALUES = st.recursive(

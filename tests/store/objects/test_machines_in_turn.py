@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.quick import examples
 from tests.store.objects.homes import Killed as Dead
 from tests.store.objects.homes import Watched, kill_at, write
 from tests.store.objects.test_under_way import append, sender
@@ -200,4 +201,4 @@ class Machines(RuleBasedStateMachine):
 
 
 TestMachinesInTurn = pytest.mark.ci(Machines.TestCase)
-TestMachinesInTurn.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestMachinesInTurn.settings = settings(max_examples=examples(40), stateful_step_count=20, deadline=None)
