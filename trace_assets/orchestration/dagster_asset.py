@@ -42,8 +42,22 @@ def key(name: str) -> dg.AssetKey:
 PARTITIONS: Mapping[str, dg.PartitionsDefinition[str]] = {"task_batch": TASK_BATCH, "capability": CAPABILITY}
 
 
+_made: dict[str, tuple[Asset, str, dg.AssetsDefinition]] = {}
+
+
 def dagster_asset(one: Asset) -> dg.AssetsDefinition:
-    """Return Dagster's asset of one of the pipeline's: with versions, checks, column schema and cost."""
+    """Return Dagster's asset of one of the pipeline's: with versions, checks, column schema and cost.
+
+    No study decides it, and Dagster looks long at what it makes one of: it is made once a process.
+    """
+    version = code_version(one.name)
+    last = _made.get(one.name)
+    if last is None or last[0] is not one or last[1] != version:
+        last = _made[one.name] = one, version, _dagster_asset(one, version)
+    return last[2]
+
+
+def _dagster_asset(one: Asset, version: str) -> dg.AssetsDefinition:
     name, records, checks, blocking = one.name, one.records, one.checks, one.blocking
     partitions = PARTITIONS[one.partitions] if one.partitions else None
     work, group, unfinished = one.work, one.group, one.unfinished
@@ -146,7 +160,7 @@ def dagster_asset(one: Asset) -> dg.AssetsDefinition:
             "door": one.door or ("diagnosis" if group in DIAGNOSIS_GROUPS else "loop"),
             **({"light": "true"} if one.light else {}),
         },
-        code_version=code_version(name),
+        code_version=version,
         pool=one.pool,
         required_resource_keys={"study"},
         metadata=definition_metadata(records),
