@@ -157,12 +157,35 @@ def _make_dagster_home(home: Home) -> None:
             if home.dagster.is_dir():  # somebody laid it out by hand, without a configuration
                 shutil.copytree(home.dagster, building, dirs_exist_ok=True)
             _write_configuration(building, home)
-            with dg.DagsterInstance.from_config(str(building)) as instance:
-                instance.get_runs(limit=1)
-                instance.get_dynamic_partitions(str(TASK_BATCH.name))
-                instance.event_log_storage.get_concurrency_keys()
-                instance.all_instigator_state()
+            as_always = not home.dagster.is_dir() and database_of(home.path) is None
+            if not (as_always and _laid(building)):
+                with dg.DagsterInstance.from_config(str(building)) as instance:
+                    instance.get_runs(limit=1)
+                    instance.get_dynamic_partitions(str(TASK_BATCH.name))
+                    instance.event_log_storage.get_concurrency_keys()
+                    instance.all_instigator_state()
+                if as_always:
+                    _keep(building)
             replace_folder(building, home.dagster)
+
+
+_empty: dict[Path, bytes] = {}
+"""Databases of a history without runs, by their place in its folder, as this process has seen them made."""
+
+
+def _laid(folder: Path) -> bool:
+    """Lay empty databases, where this process has made some before: Dagster takes a second for it."""
+    for place, content in _empty.items():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_bytes(content)
+    return bool(_empty)
+
+
+def _keep(folder: Path) -> None:
+    """Keep a folder's databases to be laid again, where nothing of them is still in a log beside them."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != "dagster.yaml"]
+    if all(file.suffix == ".db" for file in files):
+        _empty.update({file.relative_to(folder): file.read_bytes() for file in files})
 
 
 def _write_configuration(folder: Path, home: Home | None = None) -> None:
