@@ -63,11 +63,15 @@ def test_what_is_rehearsed_is_part_of_what_a_run_is_known_by(played: list[Any]) 
     assert all_of_them.version != Rehearsed(stored(played)[1:]).version != NOTHING.version == ""
 
 
-def test_what_demonstrations_say_nothing_of_is_kept(base: Path, words: ModuleType) -> None:
+def test_what_demonstrations_say_nothing_of_is_kept(
+    base: Path, words: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All words asked for so far are answered by one; rehearsal holds the five others to their own."""
     from tests.training.test_warm_start import answers_of, fresh, section, shown, tokenizer_of
+    from trace_assets.training import warm_start
     from trace_assets.training.warm_start import imitate
 
+    monkeypatch.setattr(warm_start, "STEPS", 80)  # so small a model needs no more
     taught = shown(base, [(f"w{number}", "w119") for number in range(60)])
     own = shown(base, [(word, word) for word in words.WORDS])
     found: dict[bool, int] = {}

@@ -125,10 +125,17 @@ def test_what_grpo_loses_again_is_not_lost(words: ModuleType, base: Path, tmp_pa
 
 
 def test_behind_what_was_learned_grpo_takes_smaller_steps(
-    warm: tuple[Adapter, list[TrainingPoint]], words: ModuleType, base: Path, tmp_path: Path
+    warm: tuple[Adapter, list[TrainingPoint]],
+    words: ModuleType,
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also of a run that is taken up; where there were too few to hold some out it has yet to learn them."""
+    from trace_assets.training import warm_start
     from trace_assets.training.warm_start import SMALLER
+
+    monkeypatch.setattr(warm_start, "STEPS", 80)  # so small a model needs no more
 
     class Many(words.Taught):  # type: ignore[misc,name-defined]
         def tasks(self, split: Any) -> Any:
