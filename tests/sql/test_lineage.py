@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from trace_assets.study import Study
 from trace_assets.workflows.lineage.edges import RECORDERS, record_lineage
 
 
-@pytest.fixture
-def loop(tmp_path: Path) -> Loop:
-    loop = Loop(Home.open(tmp_path))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a loop, to be copied."""
+    home = Home.open(tmp_path_factory.mktemp("lineage") / "home")
+    loop = Loop(home)
     loop.study.store.write([filled(BaseCheckpoint, base_id="b1")], BaseCheckpoint)
     loop.done("base_model")
     loop.dictionary("look", "ask")
@@ -32,7 +35,12 @@ def loop(tmp_path: Path) -> Loop:
     loop.teach("ask", "e2", "a2")
     loop.train("mixed", None, "m1")
     loop.evaluate("look", "ask", "mixed")
-    return loop
+    return home.path
+
+
+@pytest.fixture
+def loop(made: Path, tmp_path: Path) -> Loop:
+    return Loop(Home.open(shutil.copytree(made, tmp_path / "home")))
 
 
 def ask(loop: Loop, name: str, **parameters: str) -> list[dict[str, Any]]:

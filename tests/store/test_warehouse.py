@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -45,11 +46,22 @@ def home(tmp_path: Path) -> Home:
     return Home.open(tmp_path)
 
 
-@pytest.fixture
-def filled(home: Home) -> Home:
+def fill(home: Home) -> Home:
     write_trajectories(Store(home.tables), [trajectory(0, True)], "b1")
     write_trajectories(Store(home.tables), [trajectory(1, False), trajectory(2, None)], "b2")
     return home
+
+
+@pytest.fixture
+def filled(home: Home) -> Home:
+    return fill(home)
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    """A filled warehouse, asked one question after the other: whatever it is asked, it stays as it is."""
+    with Warehouse(fill(Home.open(tmp_path_factory.mktemp("opened") / "home"))) as warehouse:
+        yield warehouse
 
 
 def test_trajectories_come_back_equal(home: Home) -> None:
@@ -180,11 +192,10 @@ def test_broken_file_is_named(home: Home) -> None:
         "-- a comment\nSELECT 1",
     ],
 )
-def test_everything_that_reads_is_allowed(filled: Home, sql: str) -> None:
+def test_everything_that_reads_is_allowed(opened: Warehouse, sql: str) -> None:
     if sql.startswith("PIVOT") and duckdb.__version__ < "2":
         pytest.skip("this version of DuckDB takes a PIVOT for several statements")
-    with Warehouse(filled) as warehouse:
-        assert warehouse.query(sql).width >= 1
+    assert opened.query(sql).width >= 1
 
 
 @pytest.mark.parametrize(
@@ -223,14 +234,14 @@ def test_everything_that_reads_is_allowed(filled: Home, sql: str) -> None:
         ("   -- only a comment", "0 statements"),
     ],
 )
-def test_what_would_write_or_look_elsewhere_is_refused(filled: Home, sql: str, word: str) -> None:
-    (filled.path / "secret").write_text("x")
-    before = sorted(path for path in filled.path.rglob("*"))
-    with Warehouse(filled) as warehouse:
-        with pytest.raises(InputError, match=f"(?s){word}"):
-            warehouse.query(sql.format(tables=filled.tables))
-        assert warehouse.query("SELECT count(*) FROM failures").item() == 0
-    assert sorted(path for path in filled.path.rglob("*")) == before
+def test_what_would_write_or_look_elsewhere_is_refused(opened: Warehouse, sql: str, word: str) -> None:
+    home = opened.home
+    (home.path / "secret").write_text("x")
+    before = sorted(path for path in home.path.rglob("*"))
+    with pytest.raises(InputError, match=f"(?s){word}"):
+        opened.query(sql.format(tables=home.tables))
+    assert opened.query("SELECT count(*) FROM failures").item() == 0
+    assert sorted(path for path in home.path.rglob("*")) == before
 
 
 def test_frames_of_the_caller_are_not_tables(filled: Home) -> None:
