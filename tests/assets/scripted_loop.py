@@ -54,6 +54,7 @@ from trace_assets.resources.sandbox import permutation_for, read_environment
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.store.content import text_version
+from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.targets.embedded.demonstrations import mistaken
 from trace_assets.targets.embedded.desk import case_of, solve
@@ -160,26 +161,24 @@ class Loop:
         """Write down all of it as it is now: the home's files, and Dagster's history."""
         folder.mkdir()
         shutil.copytree(self.home.path, folder / "home")
-        for name, database in self._history().items():
-            (folder / name).write_bytes(database.serialize())
+        for name, content in held(self.instance).items():
+            (folder / name).write_bytes(content)
 
     def put_back(self, folder: Path) -> None:
         """Make it what it was when it was written down, which takes a moment where to make it takes long."""
         shutil.rmtree(self.home.path)
         shutil.copytree(folder / "home", self.home.path)
-        for name, database in self._history().items():
-            with closing(sqlite3.connect(":memory:")) as kept:
-                kept.deserialize((folder / name).read_bytes())
-                kept.backup(database)
+        announce(self.home)  # the note of this process went with the files
+        hold(self.instance, {name: (folder / name).read_bytes() for name in held(self.instance)})
 
     def record_in(self, instance: dg.DagsterInstance) -> None:
         """Write what this history knows into an empty one that is kept in files."""
         storages: dict[str, Any] = {"runs": instance.run_storage, "events": instance.event_log_storage}
-        held = self._history()
+        written = held(self.instance)
         for name, storage in storages.items():
             opened = storage.index_connection() if name == "events" else storage.connect()
             with opened as connection, TemporaryDirectory() as folder:
-                (copy := Path(folder, "held.db")).write_bytes(held[name].serialize())
+                (copy := Path(folder, "held.db")).write_bytes(written[name])
                 files = connection.connection.dbapi_connection
                 files.commit()  # no other database is attached within a transaction
                 files.execute("ATTACH ? AS held", [str(copy)])
@@ -191,11 +190,6 @@ class Loop:
                 files.commit()
                 files.execute("DETACH held")
 
-    def _history(self) -> dict[str, sqlite3.Connection]:
-        """Return the databases of an instance that has them in memory."""
-        held = {"runs": self.instance.run_storage, "events": self.instance.event_log_storage}
-        return {name: one._held_conn.connection.dbapi_connection for name, one in held.items()}  # type: ignore[attr-defined]
-
     def plan(self, **edits: str) -> list[Step]:
         """Return what is due."""
         study = self.study(**edits)
@@ -204,6 +198,25 @@ class Loop:
     def capabilities(self) -> list[str]:
         """Return the partition keys of kept capabilities."""
         return sorted(self.instance.get_dynamic_partitions("capability"))
+
+
+def _databases(instance: dg.DagsterInstance) -> dict[str, sqlite3.Connection]:
+    """Return the databases of an instance that has them in memory."""
+    storages = {"runs": instance.run_storage, "events": instance.event_log_storage}
+    return {name: one._held_conn.connection.dbapi_connection for name, one in storages.items()}  # type: ignore[attr-defined]
+
+
+def held(instance: dg.DagsterInstance) -> dict[str, bytes]:
+    """Return what an instance holds in memory."""
+    return {name: database.serialize() for name, database in _databases(instance).items()}
+
+
+def hold(instance: dg.DagsterInstance, content: Mapping[str, bytes]) -> None:
+    """Have an instance hold in memory what another one held, and nothing else."""
+    for name, database in _databases(instance).items():
+        with closing(sqlite3.connect(":memory:")) as kept:
+            kept.deserialize(content[name])
+            kept.backup(database)
 
 
 def finished_loop(factory: pytest.TempPathFactory) -> tuple[Loop, Path]:

@@ -1,10 +1,11 @@
 """The plan names exactly what is due, why, and what comes first."""
 
-from pathlib import Path
+from functools import cache
 
 import dagster as dg
 import pytest
 
+from tests.assets.scripted_loop import held, hold
 from trace_assets.orchestration.planner import Item, Planner, Standing, plan
 from trace_assets.orchestration.worker_pool import QUIET
 
@@ -45,12 +46,16 @@ def graph(threshold: str, content: dict[str, str]) -> dg.Definitions:
     return dg.Definitions([selection_section, trajectories, selected, spec, adapter, routing])
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> dg.DagsterInstance:
-    instance = dg.DagsterInstance.ephemeral()
+def begin(instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    """Make the partitions of the graph known."""
     instance.add_dynamic_partitions("capability", ["a", "b"])
     instance.add_dynamic_partitions("task_batch", ["one"])
     return instance
+
+
+@pytest.fixture
+def instance() -> dg.DagsterInstance:
+    return begin(dg.DagsterInstance.ephemeral())
 
 
 def run(definitions: dg.Definitions, instance: dg.DagsterInstance) -> list[str]:
@@ -68,6 +73,20 @@ def run(definitions: dg.Definitions, instance: dg.DagsterInstance) -> list[str]:
         ran.append(str(step.item))
         assert len(ran) < 30
     return ran
+
+
+@cache
+def _finished() -> dict[str, bytes]:
+    with dg.DagsterInstance.ephemeral() as instance:
+        begin(instance)
+        run(graph("0.2", {}), instance)
+        return held(instance)
+
+
+def finish(instance: dg.DagsterInstance) -> dg.Definitions:
+    """Have the graph up to date in an instance, as after its first run, and return it."""
+    hold(instance, _finished())
+    return graph("0.2", {})
 
 
 def test_first_run_makes_everything_once_in_order(instance: dg.DagsterInstance) -> None:
@@ -89,13 +108,13 @@ def test_first_run_makes_everything_once_in_order(instance: dg.DagsterInstance) 
 
 
 def test_threshold_without_effect_stops_at_the_selection(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     assert run(graph("0.3", {}), instance) == ["config/selection", "selected"]
 
 
 @pytest.mark.ci
 def test_firewall_keeps_equal_specs_from_training(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     instance.add_dynamic_partitions("capability", ["c"])
     ran = run(graph("0.3", {"selected": "other"}), instance)
     assert set(ran) == {
@@ -112,7 +131,7 @@ def test_firewall_keeps_equal_specs_from_training(instance: dg.DagsterInstance) 
 
 
 def test_new_batch_leaves_the_old_one_alone(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     instance.add_dynamic_partitions("task_batch", ["two"])
     assert run(graph("0.2", {}), instance) == ["trajectories[two]", "selected"]
 
@@ -124,7 +143,7 @@ def test_reasons_selection_and_force(instance: dg.DagsterInstance) -> None:
     assert [step.item for step in plan(definitions, instance, ["trajectories"])] == [
         Item("trajectories", "one")
     ]
-    run(definitions, instance)
+    finish(instance)
     changed = plan(graph("0.3", {}), instance)
     assert [(str(step.item), step.reason) for step in changed] == [
         ("config/selection", "its settings changed"),
@@ -136,8 +155,7 @@ def test_reasons_selection_and_force(instance: dg.DagsterInstance) -> None:
 
 
 def test_change_of_content_is_named_as_the_reason(instance: dg.DagsterInstance) -> None:
-    definitions = graph("0.2", {})
-    run(definitions, instance)
+    finish(instance)
     other = graph("0.2", {"trajectories-one": "x"})
     dg.materialize(
         list(other.assets or []),  # type: ignore[arg-type]
@@ -187,8 +205,7 @@ def test_a_fan_in_over_a_hundred_partitions_still_sees_one_of_them_change(
 
 
 def test_there_and_back_again_is_no_reason(instance: dg.DagsterInstance) -> None:
-    definitions = graph("0.2", {})
-    run(definitions, instance)
+    definitions = finish(instance)
     report(instance, "one", "other")
     assert plan(definitions, instance) != []
     report(instance, "one", "same")
@@ -196,7 +213,7 @@ def test_there_and_back_again_is_no_reason(instance: dg.DagsterInstance) -> None
 
 
 def test_a_failed_blocking_check_holds_back_what_lies_behind_it(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     report(instance, "one", "partial", blocked_by="labels_complete")
     (held,) = plan(graph("0.2", {}), instance)
     assert held.item == Item("selected") and held.held_by == (Item("trajectories", "one"),)
@@ -219,7 +236,7 @@ def test_a_selection_takes_along_the_settings_that_it_reads(instance: dg.Dagster
     due = plan(definitions, instance, ["selected"])
     assert [str(step.item) for step in due] == ["config/selection", "selected"]
     assert due[1].waits_for == (due[0].item,)
-    run(definitions, instance)
+    finish(instance)
     assert [str(step.item) for step in plan(graph("0.3", {}), instance, ["selected"])] == [
         "config/selection",
         "selected",
@@ -228,7 +245,7 @@ def test_a_selection_takes_along_the_settings_that_it_reads(instance: dg.Dagster
 
 
 def test_what_may_follow_is_what_lies_behind(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     planner = Planner(graph("0.3", {}), instance)
     steps = planner.look()
     assert [str(step.item) for step in steps] == ["config/selection", "selected"]
@@ -238,7 +255,7 @@ def test_what_may_follow_is_what_lies_behind(instance: dg.DagsterInstance) -> No
 
 
 def test_why_an_item_is_due_has_a_kind(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     planner = Planner(graph("0.3", {}), instance)
     assert [dict(step.causes) for step in planner.look()] == [
         {"its settings changed": "settings"},
@@ -252,7 +269,7 @@ def test_why_an_item_is_due_has_a_kind(instance: dg.DagsterInstance) -> None:
 
 
 def test_items_are_left_out_or_settled(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     other = graph("0.3", {})
 
     def plan_with(**standings: Standing) -> list[str]:
@@ -267,7 +284,7 @@ def test_items_are_left_out_or_settled(instance: dg.DagsterInstance) -> None:
 
 
 def test_what_is_spared_keeps_nothing_waiting(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     report(instance, "one", "other")
     planner = Planner(graph("0.3", {}), instance)
     planner.spared = lambda item, causes: item.asset == "selected"
@@ -277,7 +294,7 @@ def test_what_is_spared_keeps_nothing_waiting(instance: dg.DagsterInstance) -> N
 def test_what_is_supposed_to_be_made_is_up_to_date_and_changes_what_reads_it(
     instance: dg.DagsterInstance,
 ) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     planner = Planner(graph("0.3", {}), instance)
     planner.look()
     planner.suppose(Item("config/selection"), "0.3")

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 import dagster as dg
 import pytest
 
-from tests.assets.test_staleness import BATCH, CAPABILITY, graph, report, run
+from tests.assets.test_staleness import BATCH, CAPABILITY, begin, finish, graph, report, run
 from trace_assets.orchestration.planner import Item, Planner, Step, nodes_of, plan
 
 
 @pytest.fixture
 def instance() -> dg.DagsterInstance:
-    instance = dg.DagsterInstance.ephemeral()
-    instance.add_dynamic_partitions("capability", ["a", "b"])
-    instance.add_dynamic_partitions("task_batch", ["one"])
-    return instance
+    return begin(dg.DagsterInstance.ephemeral())
 
 
 def made_of(parents: Mapping[str, list[str]], *, code: str = "1") -> dg.Definitions:
@@ -63,7 +60,7 @@ def test_changed_code_is_a_reason_of_its_own(instance: dg.DagsterInstance) -> No
 
 
 def test_a_parent_that_was_made_anew_with_other_content_is_named(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     other = dg.AssetMaterialization(
         "selected", tags={"dagster/code_version": "1", "dagster/data_version": "other"}
     )
@@ -73,7 +70,7 @@ def test_a_parent_that_was_made_anew_with_other_content_is_named(instance: dg.Da
 
 
 def test_several_reasons_stand_beside_each_other(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     report(instance, "one", "other", blocked_by="c", unfinished="true")
     due = {str(step.item): step.reason for step in plan(graph("0.2", {}), instance)}
     assert due == {"trajectories[one]": "its check c failed", "selected": "trajectories[one] changed"}
@@ -103,7 +100,7 @@ def test_what_may_follow_stays_within_its_capability(instance: dg.DagsterInstanc
 
 
 def test_what_may_follow_is_what_is_looked_at(instance: dg.DagsterInstance) -> None:
-    run(graph("0.2", {}), instance)
+    finish(instance)
     planner = Planner(graph("0.2", {}), instance, ["spec", "adapter[b]"])
     planner.look()
     assert after(planner, Item("selected")) == {"spec[a]", "spec[b]", "adapter[b]"}
@@ -126,8 +123,7 @@ def test_a_step_waits_for_its_own_partition_and_for_all_of_another_kind(instance
 
 
 def test_a_second_look_reads_only_what_was_touched(instance: dg.DagsterInstance) -> None:
-    definitions = graph("0.2", {})
-    run(definitions, instance)
+    definitions = finish(instance)
     planner = Planner(definitions, instance)
     assert planner.look() == []
     report(instance, "one", "other")
@@ -137,8 +133,7 @@ def test_a_second_look_reads_only_what_was_touched(instance: dg.DagsterInstance)
 
 
 def test_a_new_partition_is_seen_at_the_next_look(instance: dg.DagsterInstance) -> None:
-    definitions = graph("0.2", {})
-    run(definitions, instance)
+    definitions = finish(instance)
     planner = Planner(definitions, instance)
     planner.look()
     instance.add_dynamic_partitions("capability", ["c"])
@@ -156,7 +151,7 @@ def test_a_reason_that_is_given_counts_only_where_there_is_no_better_one(
     forced = {Item("trajectories", "one"): "asked for", Item("routing"): "asked for"}
     first = {str(step.item): step.reason for step in plan(definitions, instance, force=forced)}
     assert first["trajectories[one]"] == "never materialized"
-    run(definitions, instance)
+    finish(instance)
     due = {str(step.item): step.reason for step in plan(definitions, instance, force=forced)}
     assert due == {"trajectories[one]": "asked for", "routing": "asked for"}
     assert [str(step.item) for step in plan(definitions, instance, ["routing"], force=forced)] == ["routing"]
