@@ -305,13 +305,3 @@ def test_a_home_that_is_given_a_database_first_has_its_history_there_and_several
     schemas = {name for (name,) in database.rows("SELECT DISTINCT schemaname FROM pg_tables")}
     assert f"history_{database.study[:16]}" in schemas and "public" not in schemas
     assert elsewhere().returncode == 0
-
-
-def test_nothing_of_it_is_imported_where_it_is_not_asked_for(tmp_path: Path) -> None:
-    code = (
-        "import sys; import trace_assets.cli, trace_assets.definitions; "
-        "named = ('ray', 'psycopg', 'obstore', 'dagster_postgres', 'dagster_ray'); "
-        "print([name for name in named if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
