@@ -52,7 +52,7 @@ tests:
 	$(SHARED) -m "not slow and not alone and not ci"
 
 test-ci: $(VENV)/.dev
-	@sh sandboxes/with_sandbox.sh $(SHARED) -m "ci and not slow and not alone"
+	@sh sandboxes/with_sandbox.sh $(SHARED) -m "ci and not slow and not alone" $$(grep -rlE --include='test_*.py' 'mark\.ci|one_of_each' tests)
 
 test-loop: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -q tests/loop
