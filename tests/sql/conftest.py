@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -131,9 +132,15 @@ def empty_home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    """The small home."""
-    home = Home.open(tmp_path / "home")
+def home(small: Path, tmp_path: Path) -> Home:
+    """The small home, each test's own."""
+    return Home.open(shutil.copytree(small, tmp_path / "home"))
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small home, to be copied."""
+    home = Home.open(tmp_path_factory.mktemp("small") / "home")
     store = Store(home.tables)
     every = names()
     store.write(
@@ -181,7 +188,7 @@ def home(tmp_path: Path) -> Home:
         SelectedCapability,
     )
     _later_stages(store)
-    return home
+    return home.path
 
 
 def _triage(name: str, task: str, success: bool | None) -> Triage:
