@@ -9,16 +9,26 @@ from typing import Literal
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import Figure, StageCheck, StageResult
 from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.records import Capability, Label, LackCause, Proposal, ProposedFinding, Trajectory
+from trace_assets.diagnosis.llm.analyst import ModelAnalyst
+from trace_assets.diagnosis.llm.merging import with_further
+from trace_assets.records import (
+    Capability,
+    FurtherReading,
+    Label,
+    LackCause,
+    Proposal,
+    ProposedFinding,
+    Trajectory,
+)
 from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
 from trace_assets.resources.analysts import (
     by_target,
-    counted_outcomes,
     known_of,
     model_figures,
     open_detectors,
     open_model,
 )
+from trace_assets.resources.open_failures import asked_as, open_failures, usable_runs
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -36,12 +46,13 @@ class _Model:
     figures: dict[str, Figure] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     stopped: bool = False
+    readings: list[FurtherReading] = field(default_factory=list)
 
 
 @asset(
     "capability_dictionary",
     group="diagnosis",
-    records=(Capability, Proposal, ProposedFinding),
+    records=(Capability, Proposal, ProposedFinding, FurtherReading),
     deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/triage", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
@@ -49,11 +60,7 @@ class _Model:
 )
 def discover(study: Study) -> StageResult:
     """Candidate capabilities: what failures seem to lack, each with its proposals."""
-    usable = {
-        row.trajectory_id
-        for row in counted_outcomes(study)
-        if row.outcome == "passed" or (row.outcome == "failed" and row.fault == "agent")
-    }
+    usable = usable_runs(study)
     trajectories = [one for one in read_trajectories(study.store) if one.trajectory_id in usable]
     half = study.settings.discovery.split == "half"
     if half:
@@ -65,11 +72,12 @@ def discover(study: Study) -> StageResult:
         for target, group in groups.items():
             picked, among = open_detectors(study, target, proposing=True).discover_among(group)
             found, findings = [*found, *picked], [*findings, *among]
-    model = _ask_model(study, groups) if who in ("model", "both") else _Model()
+    model = _ask_model(study, groups, found) if who in ("model", "both") else _Model()
     found += model.capabilities
     if half:
         found = [one.model_copy(update={"discovered_on": "half"}) for one in found]
     study.store.write(model.proposals, Proposal)
+    study.store.write(model.readings, FurtherReading)
     study.store.write(findings, ProposedFinding)
     version = study.store.write(found, Capability)
     return StageResult(
@@ -86,8 +94,12 @@ def discover(study: Study) -> StageResult:
     )
 
 
-def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
+def _ask_model(
+    study: Study, groups: dict[str, list[Trajectory]], by_detectors: Sequence[Capability]
+) -> _Model:
     done, passes, groups_made, compacted, recognised = _Model(), 0, 0, 0, 0
+    done.readings = study.store.read(FurtherReading)
+    before = [row for row in study.store.read(Proposal) if row.reading > 1]
     known = [one for one in study.store.read(Capability) if one.detector is None]
     told = {
         target: replace(known_of(study, target, group), explained=_explained(study, group))
@@ -95,7 +107,7 @@ def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
     }
     with open_model(study, "capability_dictionary", known=known, told=told) as (analyst, server):
         for target, group in groups.items():
-            done.capabilities += analyst.discover(group)
+            own = analyst.discover(group)
             done.proposals += analyst.merged.proposals
             proposed, merged = analyst.proposed, analyst.merged
             passes += len({row.discovery_pass for row in proposed.proposals})
@@ -118,6 +130,12 @@ def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
                 )
             if not proposed.complete or not merged.complete:
                 done.remarks.append(f"{target}: the cap on spending was reached")
+            else:
+                seen = [one for one in by_detectors if one.target == target]
+                own = _read_further(study, analyst, group, own, seen, done)
+            done.capabilities += own
+    held = {one.capability_id for one in (*done.capabilities, *by_detectors)}
+    done.proposals += [row for row in before if row.merged_into is None or row.merged_into in held]
     if done.stopped:
         # The rest of the dictionary was not looked for yet: it stays until somebody has.
         found = {one.capability_id for one in done.capabilities}
@@ -128,9 +146,52 @@ def _ask_model(study: Study, groups: dict[str, list[Trajectory]]) -> _Model:
         "merged_groups": groups_made,
         "recognised": recognised,
         "compacted_transcripts": compacted,
+        "further_readings": len(done.readings),
         **model_figures(server),
     }
     return done
+
+
+def _read_further(
+    study: Study,
+    analyst: ModelAnalyst,
+    group: Sequence[Trajectory],
+    own: list[Capability],
+    by_detectors: Sequence[Capability],
+    done: _Model,
+) -> list[Capability]:
+    """Read the failures that no candidate explains, where it is known which those are; return all candidates.
+
+    It is known once what the dictionary holds was labelled and judged: never in the first run of this asset.
+    """
+    section, target = study.settings.discovery, group[0].target
+    candidates = [*by_detectors, *own]
+    failures = [one.trajectory_id for one in group if one.success is False]
+    open_ = open_failures(study, target, failures, candidates)
+    if not open_.to_read:
+        return own
+    new = analyst.read_further(group, candidates, open_.to_read, open_.reading)
+    further, merged = analyst.further, analyst.merged
+    if not (further.proposed.complete and merged.complete):
+        done.stopped = True
+        done.remarks.append(f"{target}: the cap on spending was reached")
+        return own
+    done.remarks += [
+        f"{target}: failures that no candidate explains were not read again ({reason[:120]})"
+        for reason in further.proposed.missing.values()
+    ]
+    done.proposals += [*merged.proposals, *further.again]
+    done.readings.append(
+        FurtherReading(
+            target=target,
+            reading=open_.reading,
+            asked_as=asked_as(section),
+            trajectories=tuple(sorted(open_.to_read.harmless)),
+            n_new=len(new),
+            n_again=len({name for row in further.again for name in row.trajectories}),
+        )
+    )
+    return with_further(own, new, section.max_candidates)
 
 
 def _explained(study: Study, group: Sequence[Trajectory]) -> frozenset[str]:

@@ -269,6 +269,14 @@ class Planner:
             return False
         return node.dimension != "task_batch" or self._batches is None or item.partition in self._batches
 
+    def wants(self, item: Item) -> bool:
+        """Tell whether an item is among those that are looked at."""
+        return item.asset in self.nodes and self._is_wanted(item, self.nodes[item.asset])
+
+    def made_all(self, names: Iterable[str]) -> bool:
+        """Tell whether every partition of some assets was made, and the selection holds the last of them."""
+        return all(set(self._keys[self.nodes[name].dimension]) <= set(self._made[name]) for name in names)
+
     def _before(self, item: Item, node: Node, others: Iterable[Item]) -> tuple[Item, ...]:
         return tuple(
             other

@@ -24,6 +24,7 @@ from trace_assets.orchestration.worker_pool import (
     materialize_here,
     materialize_items,
 )
+from trace_assets.resources.open_failures import asks_again
 from trace_assets.store import Home
 from trace_assets.store.locks import (
     INTERRUPTED,
@@ -226,6 +227,11 @@ def sync(
                 return run.finished()
 
 
+DICTIONARY = Item("capability_dictionary")
+TELLING = frozenset({"labels", "lack_causes"})
+"""Assets that say which failures no candidate explains."""
+
+
 class _Run:
     """What a sync knows while it is under way."""
 
@@ -252,8 +258,31 @@ class _Run:
         self.made: Counter[Item] = Counter()
         self.elsewhere: set[Item] = set()
         """Items that another process is making."""
-        self.steps = planner.look(touched, force)
+        self.steps = self._plan(touched)
         self.is_complete_look = True
+
+    def _plan(self, touched: Collection[str] | None = None) -> list[Step]:
+        """Look at what is due, the dictionary too where failures that it leaves unexplained are to be read.
+
+        Which those are is known once all labels and causes are there, and what comes after these waits for
+        the dictionary: nothing is selected, written or trained that a further reading may change.
+        """
+        steps = self.planner.look(touched, self.force)
+        is_told = touched is None or not TELLING.isdisjoint(touched) or not touched
+        if not is_told or self._is_open(DICTIONARY) or not self.planner.wants(DICTIONARY):
+            return steps
+        before = self.planner.nodes["lack_causes"].upstream | {"lack_causes"}
+        under_way = {item.asset for items in self.running.values() for item in items}
+        if before & (under_way | {step.item.asset for step in steps}) or not self.planner.made_all(before):
+            return steps
+        if reason := asks_again(self.study):
+            self.force[DICTIONARY] = reason
+            return self.planner.look((), self.force)
+        return steps
+
+    def _is_open(self, item: Item) -> bool:
+        """Whether an item is asked for already, or will not be tried again."""
+        return item in self.over or item in self.force
 
     def ready(self, *, heavy: bool) -> list[Step]:
         """Return the steps that can be made now."""
@@ -310,7 +339,7 @@ class _Run:
             return "stop"
         if self.answer == "keep":
             self.planner.spared = self._spares
-        self.steps = self.planner.look(force=self.force)
+        self.steps = self._plan()
         return "go on"
 
     def _spares(self, item: Item, causes: Mapping[str, Cause]) -> bool:
@@ -385,7 +414,7 @@ class _Run:
                 self.over.add(item)
             self.done.outcomes.append(outcome)
             self.listen("end", item, outcome)
-        self.steps = self.planner.look(touched, self.force)
+        self.steps = self._plan(touched)
         self.is_complete_look = False
 
     def look_again(self, home: Home) -> bool:
@@ -399,7 +428,7 @@ class _Run:
             time.sleep(POLL_SECONDS)
         if not self.is_complete_look or waited:
             self.elsewhere.clear()
-            self.steps = self.planner.look(force=self.force)
+            self.steps = self._plan()
             self.is_complete_look = True
             return True
         return False

@@ -4,6 +4,7 @@ from trace_assets.records.base import Json, Record, Split
 from trace_assets.records.capability import (
     BatchCapability,
     Capability,
+    FurtherReading,
     Label,
     LabelLeak,
     LabelValue,
@@ -111,6 +112,7 @@ TABLES: tuple[type[Record], ...] = (
     LuckyPass,
     Proposal,
     ProposedFinding,
+    FurtherReading,
     Capability,
     BatchCapability,
     LackCause,
@@ -202,6 +204,7 @@ __all__ = [
     "FailedCheck",
     "FailureCause",
     "Fault",
+    "FurtherReading",
     "Interference",
     "InterferencePart",
     "Json",

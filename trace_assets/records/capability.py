@@ -39,6 +39,9 @@ class Capability(Record):
     """`half`: proposed from one half of the tasks, so the contrast is estimated on the other half alone."""
     parent: str | None = None
     """Capability id of a broader one of which this is a case; a parent's labels follow from its cases'."""
+    reading: int = 1
+    """In which reading of failures it was named: 1 in the first, later ones were of failures that nothing
+    named before explains (`discovery.further`)."""
 
 
 class ProposedFinding(Record):
@@ -127,9 +130,12 @@ class Proposal(Record):
     analyst: str
     """Who proposed it, as in `Capability.analyst`."""
     proposal_id: str
-    """`p<pass>-<number>`, unique within target and analyst."""
+    """`p<pass>-<number>`, from the second reading on `r<reading>-p<pass>-<number>`; unique within target and
+    analyst."""
     discovery_pass: int
     """The pass whose batch led to it, from 1; 0 for a case that the policy gives, whatever failed."""
+    reading: int = 1
+    """As in `Capability.reading`: passes count anew in each."""
     name: str
     description: str
     grounds: Json = {}
@@ -226,3 +232,22 @@ class LabelLeak(Record):
     """Whether this channel decides the check `labels_blind`; the others are shown for comparison."""
     leaks: bool
     """Whether the interval lies above 0.5, and above `opening` where trials of one task were not compared."""
+
+
+class FurtherReading(Record):
+    """Row of the table `further_readings`: failures that no candidate explained were read again."""
+
+    table: ClassVar[str] = "further_readings"
+    key: ClassVar[tuple[str, ...]] = ("target", "reading")
+
+    target: str
+    reading: int
+    """As in `Capability.reading`, from 2."""
+    asked_as: str
+    """Hash of who was asked and how: with other settings the same failures may be read once more."""
+    trajectories: tuple[str, ...]
+    """The failures."""
+    n_new: int
+    """Candidates that came of it. None: these failures are not read again."""
+    n_again: int = 0
+    """Failures of which it was said that a known candidate decided them, though labels say otherwise."""

@@ -131,7 +131,7 @@ class Discovery(Section):
 
     added = frozenset(
         {"model", "temperature", "passes", "failures", "successes", "transcript_tokens", "seed", "split"}
-        | {"size"}
+        | {"size", "further"}
     )
 
     analyst: Literal["detectors", "model", "both"] = "detectors"
@@ -151,6 +151,10 @@ class Discovery(Section):
     on a sentence of the policy or a tool that is looked up; the policy's own rules are read first, in a
     request of their own, so that the candidates fit failures which nobody has read. `habit`: whatever is as
     general as its cause, which may fit nearly any failure."""
+    further: int = Field(1, ge=0)
+    """How often a failure that no candidate explains, by labels and causes, is read again for what did decide
+    it: a request for every `failures` of them, and labels with what is new. A reading without a new candidate
+    is the last of its failures; 0 leaves them unexplained."""
     temperature: float = Field(1.0, ge=0, le=2)
     """Of the model's sampling."""
     passes: int = Field(6, ge=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 from trace_assets.assets.environment import WriterDesk, open_model_writer
@@ -11,6 +12,7 @@ from trace_assets.diagnosis.llm.budget import bytes_per_token, price, read_calls
 from trace_assets.diagnosis.llm.cases import Grounds, rules_question
 from trace_assets.diagnosis.llm.client import Answers
 from trace_assets.diagnosis.llm.discovery import discovery_question, draw_batches
+from trace_assets.diagnosis.llm.further import Open, further_batches, further_question
 from trace_assets.diagnosis.llm.labelling import (
     cases_and_parents,
     label_question,
@@ -39,6 +41,7 @@ from trace_assets.records import (
 )
 from trace_assets.resources.analysts import analyst_section, by_target, context_of, judge_section, known_of
 from trace_assets.resources.contract import read_contract
+from trace_assets.resources.open_failures import open_failures, usable_runs
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -54,6 +57,8 @@ RULING_TOKENS = 80
 """Reply of one triage: a sentence, some indices."""
 ASSUMED_CAPABILITIES = 8
 """A target's candidates by a model, where it has proposed none yet."""
+OPEN_SHARE = 0.3
+"""Failures that no candidate explains, where nothing is labelled yet: 5 and 6 of 17 in docs/truth.md."""
 ASSUMED_CASES = 20
 """The same where they are cases: the policy's rules are among them."""
 
@@ -63,7 +68,8 @@ class Forecast:
     """What one stage will ask.
 
     Attributes:
-        stage: `triage`, `discovery`, `labels` or `lack_causes`.
+        stage: `triage`, `discovery`, `labels`, `lack_causes`, or `further reading`: of the failures that no
+            candidate explains, with the labels and causes that follow from it.
         calls: Requests, each answered at the first try.
         remembered: Questions whose answers are there already.
         prompt_tokens: Of the requests, estimated.
@@ -122,6 +128,8 @@ def forecast(study: Study) -> list[Forecast]:
         rows.append(_labels(study, groups))
         if study.settings.labels.causes:
             rows.append(_causes(study, groups))
+        if study.settings.discovery.analyst != "detectors" and study.settings.discovery.further:
+            rows.append(_further(study, groups))
     return rows
 
 
@@ -157,6 +165,44 @@ def _causes(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
                 shown = view(one, section.transcript_tokens, blind=False, above=context.policy)
                 tally.guess(1, 400 + beside + shown.record.tokens, RULING_TOKENS * 2)
     return tally.forecast("lack_causes", "every failure lacks something" if tally.calls else "")
+
+
+def _further(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
+    """One reading: each failure that it names something for has one new candidate, put to every run."""
+    section, labels, tally = study.settings.discovery, study.settings.labels, _Tally(study)
+    usable, known = usable_runs(study), study.store.read(Capability)
+    labelled = {row.trajectory_id for row in study.store.read(Label)}
+    assumed = ""
+    for target, every in groups.items():
+        group = [one for one in every if one.trajectory_id in usable]
+        failed = [one.trajectory_id for one in group if one.success is False]
+        if not failed or len(failed) == len(group):
+            continue
+        own = [one for one in known if one.target == target]
+        if own and labelled.issuperset(failed):
+            open_ = open_failures(study, target, failed, own).to_read
+        else:
+            assumed = f"{OPEN_SHARE:.0%} of the failures are explained by no candidate"
+            open_ = Open({name: {} for name in sorted(failed)[: math.ceil(OPEN_SHARE * len(failed))]})
+        told = known_of(study, target, group)
+        for batch in further_batches(group, section, open_):
+            asked, _ = further_question(
+                section, batch, section.transcript_tokens, told, own, open_, Grounds()
+            )
+            prompt = estimate_tokens(asked.system) + estimate_tokens(asked.user)
+            tally.guess(1, prompt, PROPOSALS_TOKENS)
+        if not len(open_):
+            continue
+        tally.guess(2, 4 * PROPOSALS_TOKENS, 2 * PROPOSALS_TOKENS)  # merged, and known ones recognised
+        beside = 900 + estimate_tokens(told.context.text) + CAPABILITY_TOKENS * len(open_)
+        for one in group:
+            shown = view(one, labels.transcript_tokens, above=told.context.policy).record.tokens
+            tally.guess(
+                labels.passes, labels.passes * (beside + shown), labels.passes * LABEL_TOKENS * len(open_)
+            )
+            if labels.causes and one.trajectory_id in open_.harmless:
+                tally.guess(1, beside + shown, RULING_TOKENS * 2)
+    return tally.forecast("further reading", assumed)
 
 
 def _discovery(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:

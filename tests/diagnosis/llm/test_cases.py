@@ -330,6 +330,7 @@ def test_with_a_second_batch_new_failures_are_read_first_and_old_cases_stay(tmp_
 
     def study(url: str) -> Study:
         given = {"analyst": "model", "model": "m", "size": "case", "passes": 1, "failures": 2, "successes": 1}
+        given["further"] = 0  # which has tests of its own
         lines = [f"discovery.{key}={value}" for key, value in given.items()]
         return Study(Home.open(tmp_path / "home"), load_settings(None, [*lines, f"analyst.base_url={url}"]))
 

@@ -12,6 +12,7 @@ from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.client import ModelServer
 from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context
 from trace_assets.diagnosis.llm.discovery import Known, Proposed, propose
+from trace_assets.diagnosis.llm.further import Further, Open, propose_further
 from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
 from trace_assets.diagnosis.llm.merging import Merged, keep_found, merge, recognise
 from trace_assets.errors import CheckFailed, InputError
@@ -40,7 +41,8 @@ class ModelAnalyst:
 
     Attributes:
         proposed: Passes of the last `discover`.
-        merged: What became of its proposals.
+        further: The last `read_further`.
+        merged: What became of the proposals of either.
         labelled: The last `label`.
     """
 
@@ -56,7 +58,7 @@ class ModelAnalyst:
         self._contexts, self._told = contexts or {}, told or {}
         self._server, self._discovery, self._labels = server, discovery, labels
         self._known = [one for one in known if one.detector is None]
-        self.proposed = Proposed()
+        self.proposed, self.further = Proposed(), Further()
         self.merged = Merged([], [], 0, "name")
         self.labelled = Labelled()
 
@@ -104,15 +106,50 @@ class ModelAnalyst:
             told = self._told.get(targets[0]) or Known(self._context(targets[0]))
             self.proposed = propose(*where, trajectories, told)
             merged = merge(*where, self.proposed.proposals)
-            by_case = self._discovery.size == "case"
-            known = [
-                one for one in self._known if one.target == targets[0] and bool(one.detector_args) is by_case
-            ]
+            known = self._of_its_size([one for one in self._known if one.target == targets[0]])
             self.merged = recognise(self._server, self._discovery, merged, known)
-            if by_case:
-                runs = {one.trajectory_id for one in trajectories}
-                self.merged = keep_found(self.merged, known, runs, self._discovery.max_candidates)
+            runs = {one.trajectory_id for one in trajectories}
+            self.merged = keep_found(self.merged, known, runs, self._discovery.max_candidates)
         return self.merged.capabilities
+
+    def read_further(
+        self, trajectories: Sequence[Trajectory], candidates: Sequence[Capability], open_: Open, reading: int
+    ) -> list[Capability]:
+        """Read failures that no candidate explains, and name what decided them.
+
+        Args:
+            trajectories: Judged ones of one target.
+            candidates: All of the target, whoever named them.
+            open_: The failures.
+            reading: Its number, from 2.
+
+        Returns:
+            The candidates that are new; `further` and `merged` say how they came about.
+        """
+        target = trajectories[0].target
+        where = (self._server, self._discovery, f"model:{self._discovery.model}", target)
+        told = self._told.get(target) or Known(self._context(target))
+        recording = self._server.recording
+        try:
+            self.further = propose_further(*where, trajectories, told, candidates, open_, reading)
+        except InputError as error:
+            if recording is None or not recording.replays:
+                raise
+            self.further = Further(Proposed(missing={1: str(error)}))  # recorded before there were any
+        self.merged = merge(*where, self.further.proposed.proposals)
+        held = self._of_its_size([one for one in candidates if one.detector is None])
+        self.merged = recognise(self._server, self._discovery, self.merged, held)
+        known = {one.capability_id for one in candidates}
+        return [
+            one.model_copy(update={"reading": reading})
+            for one in self.merged.capabilities
+            if one.capability_id not in known
+        ]
+
+    def _of_its_size(self, known: Sequence[Capability]) -> list[Capability]:
+        """Leave out habits where cases are proposed, and cases where habits are."""
+        by_case = self._discovery.size == "case"
+        return [one for one in known if bool(one.detector_args) is by_case]
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Label every trajectory with every capability in every pass.

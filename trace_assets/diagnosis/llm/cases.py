@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from trace_assets.diagnosis.llm.context import Context
 from trace_assets.diagnosis.llm.reading import id_of, within
 from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.records import Trajectory
+from trace_assets.records import ActionDiff, Trajectory
 from trace_assets.settings import Discovery
 
 MOST_CASES = 8
@@ -78,10 +78,13 @@ class Grounds:
     Attributes:
         policy: The rules that the agent was given; empty where they are not known.
         tools: Arguments by tool: of the tools it was given, and of the calls that episodes show.
+        expected: Arguments by tool of calls that were expected and that no episode may show: that nothing was
+            done is no reason to take a tool for none.
     """
 
     policy: str = ""
     tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    expected: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @staticmethod
     def of(context: Context, trajectories: Sequence[Trajectory]) -> Grounds:
@@ -97,25 +100,47 @@ class Grounds:
                         tools.setdefault(call.name, set()).update(call.arguments)
         return Grounds(context.policy, {name: frozenset(own) for name, own in tools.items()})
 
-    def lines(self, context: Context) -> list[str]:
-        """Return the tools that are known from calls alone, for who is to name them, in a line each."""
+    def with_expected(self, diffs: Iterable[Sequence[ActionDiff]]) -> Grounds:
+        """Return the same with the calls that were expected of the episodes and not made."""
+        tools: dict[str, set[str]] = {}
+        for one in (row for rows in diffs for row in rows if row.kind != "surplus"):
+            tools.setdefault(one.tool, set()).update(one.expected_arguments)
+        return replace(self, expected={name: frozenset(own) for name, own in tools.items()})
+
+    def lines(self, context: Context, *, with_expected: bool = False) -> list[str]:
+        """Return the tools that are known from calls alone, for who is to name them, in a line each.
+
+        Args:
+            context: What the agent was given.
+            with_expected: Those too that only were to be called.
+        """
         given = {tool.name for tool in context.tools}
         seen = {name: own for name, own in self.tools.items() if name not in given}
-        listed = [f"- {name}({', '.join(sorted(own))})" for name, own in sorted(seen.items())]
-        return ["Tools that its episodes call:", *listed, ""] if listed else []
+        lines = _tool_lines("Tools that its episodes call:", seen)
+        if with_expected:
+            never = {name: own for name, own in self.expected.items() if name not in self.tools}
+            lines += _tool_lines("Tools that were to be called and that no episode calls:", never)
+        return lines
 
     def complaints(self, one: Rule) -> list[str]:
         """Say what a case rests on that is not there, or that it rests on nothing."""
         found = []
+        known = one.tool in self.tools or one.tool in self.expected
+        arguments = self.tools.get(one.tool, frozenset()) | self.expected.get(one.tool, frozenset())
         if one.rule and not quoted(one.rule, self.policy):
             found.append("`rule` is no quotation: these words do not stand in the policy in this order")
-        if one.tool and one.tool not in self.tools:
+        if one.tool and not known:
             found.append(f"there is no tool `{one.tool}`")
-        if one.argument and one.argument not in self.tools.get(one.tool, ()) and one.tool in self.tools:
+        if one.argument and one.argument not in arguments and known:
             found.append(f"`{one.tool}` has no argument `{one.argument}`")
         if not one.rule and not one.tool:
             found.append("it rests on nothing: quote the rule, or name the tool")
         return found
+
+
+def _tool_lines(heading: str, tools: Mapping[str, Collection[str]]) -> list[str]:
+    listed = [f"- {name}({', '.join(sorted(own))})" for name, own in sorted(tools.items())]
+    return [heading, *listed, ""] if listed else []
 
 
 def quoted(words: str, policy: str) -> bool:
@@ -200,22 +225,47 @@ def cases_question(
         grounds: What cases may rest on.
         number: The pass.
     """
-    failed = {str(one["id"]): "" for one in transcripts if not one["passed"]}
     lines = [
         json.dumps({"id": name, **one.model_dump(exclude={"argument", "transcripts"})}, ensure_ascii=False)
         for name, one in known.items()
     ]
     names = {key: one.name for key, one in known.items()}
+    system = render("cases.md", most=MOST_CASES, context=context.text)
+    user = render("cases_batch.md", known=lines, transcripts=transcripts)
+    return about_cases(section, system, user, transcripts, names, grounds, number)
+
+
+def about_cases(
+    section: Discovery,
+    system: str,
+    user: str,
+    transcripts: Sequence[Mapping[str, object]],
+    known: Mapping[str, str],
+    grounds: Grounds,
+    number: int,
+) -> Question[CaseAnswer]:
+    """Return a question that is answered by cases of failed episodes.
+
+    Args:
+        section: Model and temperature.
+        system: What is asked for.
+        user: What it is asked about.
+        transcripts: As they are shown, for their ids.
+        known: Names of the known cases, by their id in the question.
+        grounds: What cases may rest on.
+        number: The pass.
+    """
+    failed = {str(one["id"]): "" for one in transcripts if not one["passed"]}
     return Question(
         kind="discover",
         model=section.model,
-        system=render("cases.md", most=MOST_CASES, context=context.text),
-        user=render("cases_batch.md", known=lines, transcripts=transcripts),
+        system=system,
+        user=user,
         schema=CaseAnswer,
         temperature=section.temperature,
         seed=number,
         examine=lambda answer: _listed(_problems(one, grounds, failed) for one in answer.cases),
-        mend=lambda answer: _mended(answer, failed, names),
+        mend=lambda answer: _mended(answer, failed, known),
         rest=lambda answer: CaseAnswer(
             cases=[one for one in answer.cases if not _problems(one, grounds, failed)], known=answer.known
         ),

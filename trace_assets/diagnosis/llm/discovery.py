@@ -6,7 +6,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,26 +103,42 @@ def discovery_question(
         known: What is told beside.
     """
     known = known or Known()
-    transcripts, n_compacted = _shown(batch, tokens, known)
+    transcripts, n_compacted = shown_episodes(batch, tokens, known)
+    system = render("discover.md", most=MOST, context=known.context.text)
+    user = render("discover_batch.md", transcripts=transcripts)
+    return habits_question(section, system, user, transcripts, batch.number), n_compacted
+
+
+def habits_question(
+    section: Discovery, system: str, user: str, transcripts: Sequence[Mapping[str, Any]], number: int
+) -> Question[ProposalAnswer]:
+    """Return a question that is answered by proposals for failed episodes.
+
+    Args:
+        section: Model and temperature.
+        system: What is asked for.
+        user: What it is asked about.
+        transcripts: As they are shown, for their ids.
+        number: The pass.
+    """
     failed = {str(one["id"]): "" for one in transcripts if not one["passed"]}
-    question = Question(
+    return Question(
         kind="discover",
         model=section.model,
-        system=render("discover.md", most=MOST, context=known.context.text),
-        user=render("discover_batch.md", transcripts=transcripts),
+        system=system,
+        user=user,
         schema=ProposalAnswer,
         temperature=section.temperature,
-        seed=batch.number,
+        seed=number,
         examine=lambda answer: _complaints(answer, failed),
         mend=lambda answer: _mended(answer, failed),
         rest=lambda answer: _mended(answer, failed, strictly=True) if _some(answer, failed) else None,
     )
-    return question, n_compacted
 
 
-def _shown(batch: Batch, tokens: int, known: Known) -> tuple[list[dict[str, Any]], int]:
+def shown_episodes(batch: Batch, tokens: int, known: Known) -> tuple[list[dict[str, Any]], int]:
     """Return a batch's episodes as a question shows them, and how many of them were shortened."""
-    episodes = _episodes(batch)
+    episodes = named_episodes(batch)
     tasks = {
         name: f"K{place}" for place, name in enumerate(dict.fromkeys(one.task_id for _, one in episodes), 1)
     }
@@ -142,7 +158,7 @@ def _shown(batch: Batch, tokens: int, known: Known) -> tuple[list[dict[str, Any]
     return transcripts, sum(shown.record.rule not in WHOLE for _, _, shown in drawn)
 
 
-def _episodes(batch: Batch) -> list[tuple[str, Trajectory]]:
+def named_episodes(batch: Batch) -> list[tuple[str, Trajectory]]:
     """Name a batch's episodes, each failure followed by a success that belongs to it where there is one."""
     mixed: list[Trajectory] = []
     for place in range(max(len(batch.failures), len(batch.successes))):
@@ -221,34 +237,57 @@ def propose(
     rules = _rules(server, section, known, grounds, done) if by_case and known.context.policy else {}
 
     async def work(batch: Batch) -> None:
-        tokens = section.transcript_tokens
-        while True:
-            question: Question[CaseAnswer] | Question[ProposalAnswer]
-            if by_case:
-                transcripts, compacted = _shown(batch, tokens, known)
-                question = cases_question(section, known.context, transcripts, rules, grounds, batch.number)
-            else:
-                question, compacted = discovery_question(section, batch, tokens, known)
-            try:
-                answer: CaseAnswer | ProposalAnswer = await server.ask(question)  # type: ignore[arg-type]
-            except Incomplete as fault:
-                answer = fault.answer
-            except Unanswered as fault:
-                tokens //= 2
-                if fault.reason == "full" and tokens >= SMALLEST:
-                    continue
-                done.missing[batch.number] = fault.reason
-                return
-            done.n_compacted += compacted
-            found[batch.number] = _rows(_said(answer, rules), batch, analyst, target)
-            return
+        def asked(tokens: int) -> tuple[Question[CaseAnswer] | Question[ProposalAnswer], int]:
+            if not by_case:
+                return discovery_question(section, batch, tokens, known)
+            transcripts, compacted = shown_episodes(batch, tokens, known)
+            question = cases_question(section, known.context, transcripts, rules, grounds, batch.number)
+            return question, compacted
+
+        answer = await answer_about(server, section, batch, asked, done)
+        if answer is not None:
+            found[batch.number] = proposal_rows(_said(answer, rules), batch, analyst, target)
 
     batches = draw_batches(trajectories, section, known.explained)
     done.complete = server.run(batches, work) and done.complete
     if batches:
-        found[READ] = _rows([_case(one) for one in rules.values()], Batch(READ, (), ()), analyst, target)
+        policy = Batch(READ, (), ())
+        found[READ] = proposal_rows([case_said(one) for one in rules.values()], policy, analyst, target)
     done.proposals = [row for number in sorted(found, key=_last) for row in found[number]]
     return done
+
+
+async def answer_about(
+    server: ModelServer,
+    section: Discovery,
+    batch: Batch,
+    asked: Callable[[int], tuple[Question[CaseAnswer] | Question[ProposalAnswer], int]],
+    done: Proposed,
+) -> CaseAnswer | ProposalAnswer | None:
+    """Ask about a batch, with shorter transcripts where it does not fit the model's context.
+
+    Args:
+        server: Whom to ask.
+        section: Budget of a transcript.
+        batch: What is asked about.
+        asked: Returns the question for a budget, and how many transcripts were shortened.
+        done: Takes why there is no answer.
+    """
+    tokens = section.transcript_tokens
+    while True:
+        question, compacted = asked(tokens)
+        try:
+            answer: CaseAnswer | ProposalAnswer = await server.ask(question)  # type: ignore[arg-type]
+        except Incomplete as fault:
+            answer = fault.answer
+        except Unanswered as fault:
+            tokens //= 2
+            if fault.reason == "full" and tokens >= SMALLEST:
+                continue
+            done.missing[batch.number] = fault.reason
+            return None
+        done.n_compacted += compacted
+        return answer
 
 
 READ = 0
@@ -278,7 +317,7 @@ def _rules(
 
 
 @dataclass(frozen=True)
-class _Said:
+class Said:
     """What one pass says, whether habit or case."""
 
     name: str
@@ -287,26 +326,32 @@ class _Said:
     grounds: Mapping[str, str] = field(default_factory=dict)
 
 
-def _said(answer: CaseAnswer | ProposalAnswer, rules: Mapping[str, Rule]) -> list[_Said]:
+def _said(answer: CaseAnswer | ProposalAnswer, rules: Mapping[str, Rule]) -> list[Said]:
     """Return what a pass says; a rule that is known has the policy's words, whoever names it."""
     if isinstance(answer, ProposalAnswer):
-        return [_Said(one.name, one.description, one.transcripts) for one in answer.proposals]
-    again = [_case(rules[one.id], one.transcripts) for one in answer.known]
-    return [*(_case(one, one.transcripts) for one in answer.cases), *again]
+        return [Said(one.name, one.description, one.transcripts) for one in answer.proposals]
+    again = [case_said(rules[one.id], one.transcripts) for one in answer.known]
+    return [*(case_said(one, one.transcripts) for one in answer.cases), *again]
 
 
-def _case(one: Rule, transcripts: Sequence[str] = ()) -> _Said:
-    return _Said(one.name, described(one), transcripts, grounds_of(one))
+def case_said(one: Rule, transcripts: Sequence[str] = ()) -> Said:
+    """Return a case as what a pass says."""
+    return Said(one.name, described(one), transcripts, grounds_of(one))
 
 
-def _rows(said: Sequence[_Said], batch: Batch, analyst: str, target: str) -> list[Proposal]:
-    ids = {name: one.trajectory_id for name, one in _episodes(batch)}
+def proposal_rows(
+    said: Sequence[Said], batch: Batch, analyst: str, target: str, reading: int = 1
+) -> list[Proposal]:
+    """Return what was said of a batch as rows, episodes by their trajectory's id."""
+    where = "" if reading == 1 else f"r{reading}-"
+    ids = {name: one.trajectory_id for name, one in named_episodes(batch)}
     return [
         Proposal(
             target=target,
             analyst=analyst,
-            proposal_id=f"p{batch.number}-{number}",
+            proposal_id=f"{where}p{batch.number}-{number}",
             discovery_pass=batch.number,
+            reading=reading,
             name=" ".join(one.name.split()),
             description=" ".join(one.description.split()),
             grounds=dict(one.grounds),
@@ -371,7 +416,7 @@ def draw_batches(
         failures = sorted(turns, key=lambda one: (one.trajectory_id in seen, one.trajectory_id in explained))[
             : section.failures
         ]
-        successes = _partners(failures, passed, likeness, section.successes, rng, seen)
+        successes = partners(failures, passed, likeness, section.successes, rng, seen)
         seen |= {one.trajectory_id for one in (*failures, *successes)}
         batches.append(Batch(number, tuple(failures), tuple(successes)))
     return batches
@@ -388,7 +433,7 @@ def _turns(trajectories: Sequence[Trajectory], rng: random.Random) -> list[Traje
     return [one for _, _, one in sorted(placed, key=lambda row: row[:2])]
 
 
-def _partners(
+def partners(
     failures: Sequence[Trajectory],
     passed: Sequence[Trajectory],
     likeness: Likeness,

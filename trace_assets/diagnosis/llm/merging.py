@@ -483,9 +483,9 @@ def recognise(server: ModelServer, section: Discovery, merged: Merged, known: Se
 
 
 def keep_found(merged: Merged, known: Sequence[Capability], runs: Set[str], most: int) -> Merged:
-    """Keep the cases that the dictionary holds and nobody proposed this time: what was found once grows on.
+    """Keep what the dictionary holds and nobody proposed this time: what was found once grows on.
 
-    A known case stays as long as a run that showed it is among those that are diagnosed, and one that is
+    What is known stays as long as a run that showed it is among those that are diagnosed, and one that is
     found again is shown by these runs too. Where there are too many, those go first that no failure shows,
     then those that fewer show.
 
@@ -518,6 +518,28 @@ def keep_found(merged: Merged, known: Sequence[Capability], runs: Set[str], most
             ),
         ],
     )
+
+
+def with_further(held: Sequence[Capability], new: Sequence[Capability], most: int) -> list[Capability]:
+    """Add what a further reading named to what is held; of too many those go that no failure shows.
+
+    Args:
+        held: Candidates of a model's.
+        new: Named for failures that none of these explains.
+        most: Candidates that there may be, parents apart.
+    """
+    parents = {one.parent for one in (*held, *new) if one.parent}
+    room = most - sum(one.capability_id not in parents for one in held)
+    idle = [one for one in held if not one.proposed_by and one.capability_id not in parents]
+    cases = [one for one in new if one.capability_id not in parents]
+    dropped = {one.capability_id for one in idle[max(0, len(idle) + room - len(cases)) :]}
+    kept = cases[: max(0, room + len(dropped))]
+    named = {one.parent for one in kept}
+    return [
+        *(one for one in held if one.capability_id not in dropped),
+        *kept,
+        *(one for one in new if one.capability_id in parents & named),
+    ]
 
 
 def _shown_by(one: Capability, before: Mapping[str, Set[str]]) -> Capability:
