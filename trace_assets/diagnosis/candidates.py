@@ -83,9 +83,22 @@ class Pool:
         return replace(self, codes=self.codes[:, columns], evidence=self.evidence[:, columns])
 
     def supported(self, min_support: int) -> NDArray[np.int64]:
-        """Return the rows that enough trajectories lack and some show: known without a look at outcomes."""
+        """Return the rows that enough trajectories lack and some show: known without a look at outcomes.
+
+        What a rule asks for and no run does need not be shown.
+        """
         lacking = (self.codes == LACKING).sum(axis=1)
-        return np.flatnonzero((lacking >= min_support) & (self.codes == PRESENT).any(axis=1))
+        shown = (self.codes == PRESENT).any(axis=1) | self.never
+        return np.flatnonzero((lacking >= min_support) & shown)
+
+    @property
+    def never(self) -> NDArray[np.bool_]:
+        """Which rows ask for what no run does."""
+        return np.array([one.never for one in self.proposals], dtype=bool)
+
+    def norm(self, row: int) -> float:
+        """Return the share of relevant successes that must show a row; of what nobody does, none."""
+        return 0.0 if self.proposals[row].never else self.detectors[row].norm
 
     def findings(self, min_support: int) -> NDArray[np.int64]:
         """Return the supported rows without twins: of those that label nearly everything alike, one stands.
@@ -98,7 +111,8 @@ class Pool:
         # A parent gives way to a child that labels nearly everything alike.
         first = [(family[self.detectors[row].name], CHILDREN in self.proposals[row].args) for row in rows]
         support = (self.codes[rows] == LACKING).sum(axis=1)
-        alike = twins(self.codes[rows])
+        never = self.never[rows]
+        alike = twins(self.codes[rows]) & ~(never[:, None] & never[None])  # two duties that nobody does
         kept: list[int] = []
         for place in sorted(range(len(rows)), key=lambda one: (first[one], -support[one], one)):
             if not alike[place, kept].any():
@@ -108,7 +122,7 @@ class Pool:
     def normed(self, min_support: int) -> tuple[Codes, NDArray[np.float64]]:
         """Return labels and norms of the findings, from which candidates are picked by outcomes."""
         rows = self.findings(min_support)
-        return self.codes[rows], np.array([self.detectors[row].norm for row in rows])
+        return self.codes[rows], np.array([self.norm(row) for row in rows])
 
     def considered(self, passed: NDArray[np.bool_], failed: NDArray[np.bool_], section: Discovery) -> int:
         """Return how many findings the contrast could test: those relevant often enough on both sides.
@@ -125,8 +139,9 @@ class Pool:
 
         A finding is picked when successful trajectories for whose task it is relevant mostly show it (the
         family's norm). Where hardly any success was one that needed it, and none lacks it, it is picked when
-        a good part of the failures lack it: it cannot be tested, but somebody should read it. Those that
-        cover more failures and fewer successes come first.
+        a good part of the failures lack it: it cannot be tested, but somebody should read it. So with what
+        no run does: successes that lack it too say that it did not decide them. Those that cover more
+        failures and fewer successes come first.
 
         Args:
             passed: Which trajectories passed; one that is neither was not judged.
@@ -137,10 +152,11 @@ class Pool:
         codes = self.codes[rows]
         shown = (codes[:, passed] == PRESENT).sum(axis=1)
         missed = (codes[:, passed] == LACKING).sum(axis=1)
-        norms = np.array([self.detectors[row].norm for row in rows])
+        norms = np.array([self.norm(row) for row in rows])
         normal = (shown + missed >= MIN_NORM) & (shown >= norms * (shown + missed))
         covered = (codes[:, failed] == LACKING).sum(axis=1) / max(1, int(failed.sum()))
-        normal |= (shown + missed < MIN_NORM) & (missed == 0) & (covered >= UNTESTED)
+        untried = (missed == 0) | self.never[rows]
+        normal |= (shown + missed < MIN_NORM) & untried & (covered >= UNTESTED)
         score = covered - missed / max(1, int(passed.sum()))
         order = rows[normal][np.argsort(-score[normal], kind="stable")]
         return [int(row) for row in order[: section.max_candidates]]

@@ -112,7 +112,7 @@ class DetectorAnalyst:
                     name=pool.proposals[row].name,
                     detector=pool.detectors[row].name,
                     picked=int(row) in chosen,
-                    norm=pool.detectors[row].norm,
+                    norm=pool.norm(row),
                     n_lacking=int((pool.codes[row] == LACKING).sum()),
                     n_present=int((pool.codes[row] == PRESENT).sum()),
                     labels="".join(map(str, pool.codes[row][order].tolist())),
@@ -132,7 +132,8 @@ class DetectorAnalyst:
         A policy that nobody records apart from the runs is the one that their system messages show.
         """
         policy = self._policy or shown_policy(trajectories)
-        return Corpus([Transcript(one.blind()) for one in trajectories], self._tools, policy)
+        demanded = {task: {one.name for one in actions} for task, actions in self._expected.items()}
+        return Corpus([Transcript(one.blind()) for one in trajectories], self._tools, policy, demanded)
 
     def label(self, trajectories: Sequence[Trajectory], capabilities: Sequence[Capability]) -> list[Label]:
         """Label every trajectory with every capability, in one pass.

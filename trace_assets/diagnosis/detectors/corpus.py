@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id, normal
-from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
+from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
@@ -31,6 +31,10 @@ _DONE = re.compile(r"(?:^|[._])(?:created|last|issued?|updated|ordered|placed|pa
 """Fields that tell when something was done."""
 SAME_PLACE = 0.9
 """Share of an argument's values that a field of results must have to show what else the argument may be."""
+MIN_DEMANDING = 3
+"""Tasks that must demand a tool that nobody calls, and say the word, for the word to ask for it."""
+_IDENTIFIER = re.compile(r"(?<![\w.])[a-z]+(?:_[a-z0-9]+)+(?![\w.]*\w)")
+"""What a policy writes as programs write names."""
 MIN_SAID = 4
 """Tasks in which a word must have been said before the tool was called."""
 
@@ -55,9 +59,22 @@ class Corpus:
     """Transcripts of one target, and what can be learned from all of them together."""
 
     def __init__(
-        self, transcripts: Sequence[Transcript], tools: Sequence[ToolSpec] = (), policy: str = ""
+        self,
+        transcripts: Sequence[Transcript],
+        tools: Sequence[ToolSpec] = (),
+        policy: str = "",
+        demanded: Mapping[str, Collection[str]] | None = None,
     ) -> None:
+        """Take transcripts of one target, and what else is known of it.
+
+        Args:
+            transcripts: Blind ones.
+            tools: Those that the agent had, where they are known.
+            policy: What it was told to obey.
+            demanded: By task, the names of the calls of its ground truth: for who proposes, never for labels.
+        """
         self.transcripts = list(transcripts)
+        self._demanded = demanded or {}
         self.policy = PolicyText(policy)
         self._specs = tools
         self._cues: dict[str, list[str]] = {}
@@ -78,6 +95,45 @@ class Corpus:
                 if any(not step.by_user for step in steps)
             )
         )
+
+    @cached_property
+    def unmade(self) -> frozenset[str]:
+        """Tools that there are and that nobody calls: given ones, those the policy names, and demanded ones.
+
+        What a policy writes like a tool may be a field: then it has no verb, or it is given to some call.
+        """
+        arguments = {name for one in self.transcripts for step in one.steps for name in step.given}
+        named = set(_IDENTIFIER.findall(self.policy.text)) - arguments
+        known = {spec.name for spec in self._specs} | {
+            name for own in self._demanded.values() for name in own
+        }
+        known |= {name for name in named if by_verb(name) is not None}
+        return frozenset(name for name in known - self.tools.keys() if not hands_over(name))
+
+    @cached_property
+    def unmade_writes(self) -> frozenset[str]:
+        """Those of them that change something."""
+        return mutating_tools((), self._specs, self.unmade) & self.unmade
+
+    def demanding(self, tool: str) -> list[str]:
+        """Return the user's words that ask for a tool which tasks demand and nobody calls.
+
+        They are words of its own name, or forms of its verb, and mostly said in tasks that demand it.
+        """
+        tasks: dict[str, set[str]] = {}
+        known = {one.task_id for one in self.transcripts} & self._demanded.keys()
+        wanting = {task for task in known if tool in self._demanded[task]}
+        for one in self.transcripts:
+            for word in one.words if one.task_id in known else ():
+                if word not in STOP_WORDS and (asks_for(tool, word) or self.own_words(tool, [word])):
+                    tasks.setdefault(word, set()).add(one.task_id)
+        good = {
+            word: len(said & wanting)
+            for word, said in tasks.items()
+            if len(said & wanting) >= MIN_DEMANDING
+            and wilson(len(said & wanting), len(said))[0] >= max(CUE_BOUND, len(wanting) / len(known))
+        }
+        return sorted(good, key=lambda word: (-good[word], word))[:MAX_CUES]
 
     @cached_property
     def mutating(self) -> frozenset[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.policy_looks import steps_after
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, is_deed, things
@@ -27,7 +29,8 @@ class CustomaryStep:
     """Step X goes before, or after, Y in most tasks with Y, the policy speaks of X, and it was left out.
 
     What merely goes with passing (a look at the weather, a scroll) is no duty: the policy must name the deed
-    of X, or the page or thing that it is made on. Y is the rarest step that X always goes with. Relevant when
+    of X, or the page or thing that it is made on. What no run does is taken from the policy alone, where it
+    orders X after Y. Y is the rarest step that X always goes with. Relevant when
     Y was called. Arguments: `step` X, `beside` Y, `first` (whether X comes first).
     """
 
@@ -63,7 +66,7 @@ class CustomaryStep:
                     best = min(best or (len(runs[other]), other, first), (len(runs[other]), other, first))
             if best is not None:
                 proposals.append(_proposal(tool, best[1], best[2]))
-        return proposals
+        return [*proposals, *_ordered(corpus)]
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
@@ -84,6 +87,23 @@ class CustomaryStep:
             beside[-1].index,
             beside[-1].index if args["first"] else transcript.last_of_agent(),
         )
+
+
+def _ordered(corpus: Corpus) -> list[Proposal]:
+    """Return the steps that the policy orders after another one and that no run makes."""
+    found: dict[tuple[str, ...], Proposal] = {}
+    for other in sorted(corpus.mutating & corpus.agent_tools.keys()) if corpus.unmade else ():
+        if corpus.agent_tools[other] < MIN_USES:
+            continue
+        for one in steps_after(corpus.policy, other, corpus.unmade, corpus.arguments_of(other)):
+            for tool in sorted(one.reads):
+                proposal = replace(
+                    _proposal(tool, other, first=False),
+                    description=f"After '{spoken(other)}', call '{spoken(tool)}': '{one.sentence}'",
+                    never=True,
+                )
+                found.setdefault(proposal.subject, proposal)
+    return list(found.values())
 
 
 def _counts(step: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -26,11 +27,14 @@ class EndedWithWorkOpen:
     mistake: Mistake = "missing_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
-        """Propose every writing tool that the user's words ask for."""
+        """Propose every writing tool that the user's words ask for, also one that tasks demand in vain."""
         proposals = []
         for tool in sorted(corpus.mutating & corpus.tools.keys()):
             if corpus.tools[tool] >= MIN_USES and (cues := corpus.asking(tool)):
                 proposals.append(self._proposal(tool, cues))
+        for tool in sorted(corpus.unmade_writes):
+            if cues := corpus.demanding(tool):
+                proposals.append(replace(self._proposal(tool, cues), never=True))
         return proposals
 
     def _proposal(self, tool: str, cues: list[str]) -> Proposal:

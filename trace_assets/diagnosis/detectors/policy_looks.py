@@ -1,4 +1,4 @@
-"""What a policy wants to be looked at before something is done. English only."""
+"""What a policy wants to be looked at before something is done, and to be done after it. English only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
-from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.verb_forms import (
     WORD,
     has_stem,
@@ -20,6 +20,7 @@ from trace_assets.diagnosis.detectors.verb_forms import (
 from trace_assets.diagnosis.detectors.wording import spoken
 
 _BEFORE = re.compile(r"\b(?:before|prior to)\b")
+_AFTER = re.compile(r"\b(?:after|once|whenever you have|when you have|as soon as|each time|every time)\b")
 _LOOKS = re.compile(
     r"\b(?:looks?|looked|looking|read|check(?:ed|s|ing)?|verif(?:y|ied|ies|ying)|inspect(?:ed)?|view(?:ed)?|"
     r"see|seen|consult(?:ed)?|review(?:ed)?|fetch(?:ed)?|retrieved?|open(?:ed)?|queried)\b"
@@ -31,11 +32,11 @@ _NOTHING_OF = frozenset({"data", "details", "info", "information", "record", "st
 
 @dataclass(frozen=True)
 class Look:
-    """Something has to be looked at before a tool is used.
+    """Something has to be looked at before a tool is used, or done after it.
 
     Attributes:
         sentence: What says so.
-        reads: Tools of which one shows it.
+        reads: Tools of which one does it.
     """
 
     sentence: str
@@ -81,6 +82,35 @@ def looks_before(
             if wanted:
                 found.append(Look(sentence.text, wanted))
                 break
+    return found
+
+
+def steps_after(
+    policy: PolicyText, tool: str, steps: Iterable[str], arguments: Iterable[str] = ()
+) -> list[Look]:
+    """Return what a policy orders to be done once a tool was used.
+
+    Args:
+        policy: The policy.
+        tool: Its name.
+        steps: Names of tools that may be what is ordered.
+        arguments: What the tool is called with.
+
+    >>> text = PolicyText("After cancelling an order, send a receipt. Never ship gifts after cancelling.")
+    >>> [sorted(one.reads) for one in steps_after(text, "cancel_order", ["send_receipt", "ship_gifts"])]
+    [['send_receipt']]
+    """
+    known, given, found = sorted({*steps} - {tool}), tuple(arguments), []
+    for sentence in policy.sentences:
+        at = _AFTER.search(sentence.text)
+        if at is None or FORBIDS.search(sentence.text):
+            continue
+        order, deed = sentence.text[: at.start()], sentence.text[at.end() :]
+        if not order.strip():  # after doing it, do the step
+            deed, _, order = deed.partition(",")
+        wanted = frozenset(one for one in known if _is_ordered(order, one, known))
+        if wanted and _is_done(deed, sentence, tool, given):
+            found.append(Look(sentence.text, wanted))
     return found
 
 

@@ -56,12 +56,15 @@ class Proposal:
         name: A short imperative sentence.
         description: What it means, in a sentence or two, general enough for other tasks.
         subject: What tells instances of a family apart, for the capability's id.
+        never: Whether a rule or the ground truth asks for what no run does: no success can show it, so none
+            has to.
     """
 
     args: Mapping[str, Any]
     name: str
     description: str
     subject: tuple[str, ...] = ()
+    never: bool = False
 
 
 class Detector(Protocol):

@@ -19,7 +19,8 @@ class UnreadPrerequisite:
     """The policy wants one of the tools Y, mostly a look, to be called before the tool X, and none was.
 
     What is looked at may be another object than the one X is called on (the quota of its project), so any
-    successful look before counts. Relevant when X was called. Arguments: `tool` X, `reads` (the tools Y).
+    successful look before counts; one that no run takes is wanted as well. Relevant when X was called.
+    Arguments: `tool` X, `reads` (the tools Y).
     """
 
     name = "unread_prerequisite"
@@ -34,7 +35,15 @@ class UnreadPrerequisite:
                 continue
             reads = corpus.reading & corpus.agent_tools.keys() - {tool}
             writes = corpus.mutating & corpus.agent_tools.keys() if tool in corpus.mutating else ()
-            for look in looks_before(corpus.policy, tool, reads, corpus.arguments_of(tool), writes):
+            given = corpus.arguments_of(tool)
+            looks = looks_before(corpus.policy, tool, reads, given, writes)
+            if tool in corpus.mutating:  # what nobody ever calls is wanted all the same
+                said = {look.sentence for look in looks}
+                unmade = looks_before(
+                    corpus.policy, tool, corpus.unmade - corpus.unmade_writes, given, corpus.unmade_writes
+                )
+                looks += [look for look in unmade if look.sentence not in said]
+            for look in looks:
                 wanted = sorted(look.reads)
                 # One look before another is wanted only where the policy calls the tool by its name.
                 if tool in corpus.reading and not any(one.lower() in look.sentence for one in wanted):
@@ -47,6 +56,7 @@ class UnreadPrerequisite:
                         f"'{look.sentence}'"
                     ),
                     subject=(tool, *wanted),
+                    never=corpus.unmade.issuperset(wanted),
                 )
                 proposals.setdefault(one.subject, one)
         return list(proposals.values())
