@@ -274,7 +274,7 @@ class Planner:
         return item.asset in self.nodes and self._is_wanted(item, self.nodes[item.asset])
 
     def made_all(self, names: Iterable[str]) -> bool:
-        """Tell whether every partition of some assets was made, and the selection holds the last of them."""
+        """Tell whether every partition of some assets was made."""
         return all(set(self._keys[self.nodes[name].dimension]) <= set(self._made[name]) for name in names)
 
     def _before(self, item: Item, node: Node, others: Iterable[Item]) -> tuple[Item, ...]:

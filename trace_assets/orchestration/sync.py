@@ -273,7 +273,7 @@ class _Run:
             return steps
         before = self.planner.nodes["lack_causes"].upstream | {"lack_causes"}
         under_way = {item.asset for items in self.running.values() for item in items}
-        if before & (under_way | {step.item.asset for step in steps}) or not self.planner.made_all(before):
+        if before & (under_way | {step.item.asset for step in steps}) or not self.planner.made_all(TELLING):
             return steps
         if reason := asks_again(self.study):
             self.force[DICTIONARY] = reason

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,15 +23,18 @@ from trace_assets.diagnosis.triage import triage
 from trace_assets.records import (
     ActionDiff,
     Capability,
+    FailureCause,
     FurtherReading,
     Label,
     LackCause,
     Proposal,
+    Task,
     Triage,
 )
 from trace_assets.resources.open_failures import asks_again
 from trace_assets.settings import Discovery, load_settings
-from trace_assets.store import Home
+from trace_assets.store import Home, Store
+from trace_assets.store.tables import WHOLE
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 from trace_assets.workflows.forecast import forecast
@@ -186,6 +192,60 @@ def test_the_dictionary_grows_once_and_then_rests(tmp_path: Path) -> None:
         assert [one.reading for one in study.store.read(Proposal)] == [1, 2], "of the reading nothing is lost"
         more = opened(tmp_path, server.url, further=2)
         assert "2 failures" in asks_again(more), "asked to, they are read once more"
+
+
+@pytest.mark.ci
+def test_one_command_reads_further_before_it_selects_and_a_second_asks_nothing(tmp_path: Path) -> None:
+    """Runs lack what was named for them alone: without the further reading two failures have no cause."""
+    lacking = {COUNT["name"]: "renew f0", ALOUD["name"]: "renew f"}
+    further = {"cases": [{**ALOUD, "transcripts": ["T1"]}], "known": []}
+
+    def answer(messages: Sequence[dict[str, str]]) -> dict[str, Any]:
+        system, user = messages[0]["content"], messages[1]["content"]
+        listed = [json.loads(line) for line in user.splitlines() if line.startswith('{"id": "C')]
+        if system.startswith("You label"):
+            given = [(one["id"], "LACKING" if lacking[one["name"]] in user else "NA") for one in listed]
+            return {
+                "labels": [
+                    {"id": name, "rationale": "so", "evidence": [1] * (value != "NA"), "label": value}
+                    for name, value in given
+                ]
+            }
+        if system.startswith("An agent failed"):
+            causes = [
+                {"id": one["id"], "rationale": "so", "evidence": [1], "decisive": "yes"} for one in listed
+            ]
+            return {"causes": causes}
+        return reader.answer(messages)
+
+    reader = Reader(further)
+    home = Home.open(tmp_path / "home")
+    box = Store(home.inbox / "b")
+    box.write([], Task)
+    (box.folder / "version").write_text(write_trajectories(box, RUNS, WHOLE), encoding="utf-8")
+    with ChatServer(answer) as server:
+        command = [sys.executable, "-m", "trace_assets", "diagnose", "--yes", "--set", "discovery.further=3"]
+        for line in _lines(opened(tmp_path / "other", server.url)):
+            command += ["--set", line]
+        made = []
+        for _ in range(2):
+            done = subprocess.run(
+                command,
+                env={**os.environ, "TRACE_HOME": str(home.path), "OMP_NUM_THREADS": "1"},
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+            assert done.returncode == 0, done.stderr
+            made.append(len(server.bodies))
+    assert "further reading" in done.stderr and made[0] == made[1]
+    store = Store(home.path / "tables")
+    assert {one.name: one.reading for one in store.read(Capability)} == {COUNT["name"]: 1, ALOUD["name"]: 2}
+    (row,) = store.read(FurtherReading)
+    assert row.trajectories == ("f1", "f2", "f3")
+    assert [one.capability is not None for one in store.read(FailureCause)] == [True] * 4
+    assert len(reader.asked) == 2, "three failures are two batches"
 
 
 @pytest.mark.parametrize(

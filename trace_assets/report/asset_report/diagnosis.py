@@ -27,6 +27,7 @@ def dictionary_exhibit(capabilities: Sequence[Capability]) -> Exhibit:
             "proposed by": one.analyst,
             "detector": one.detector or "",
             "proposals": one.n_proposals,
+            "reading": one.reading,
         }
         for one in sorted(capabilities, key=lambda one: (one.target, -one.n_proposals, one.name))
     ]
