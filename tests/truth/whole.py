@@ -261,18 +261,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--answer", type=Path, help="a reply to that prompt, to be added to the record")
     parser.add_argument("--judge", default="", help="who replied")
     parser.add_argument("--seed", type=int, default=0, help="of the order within the packet")
+    parser.add_argument("--matched", type=Path, default=MATCHED, help="the record that is read or added to")
     parser.add_argument("--control", type=int, default=6, help="readings of other sets in the packet")
     given = parser.parse_args(arguments)
     homes = [open_home(path) for path in given.homes]
     if not (given.packet or given.answer):
-        print("\n\n".join(text_of(home, Matched.read()) for home in homes))
+        print("\n\n".join(text_of(home, Matched.read(given.matched)) for home in homes))
         return
     asked = packet_of(homes, given.control, given.seed)
     if given.packet:
         given.packet.write_text(asked.text, encoding="utf-8")
     if given.answer:
         row = answered(asked, given.answer.read_text("utf-8"), given.judge)
-        with MATCHED.open("a", encoding="utf-8") as file:
+        with given.matched.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
 
