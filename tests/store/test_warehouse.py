@@ -64,6 +64,16 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
         yield warehouse
 
 
+def test_characters_of_the_folder_s_name_choose_no_files_and_no_values(tmp_path: Path) -> None:
+    """DuckDB takes `[3]` and `*` for patterns, and `policy=other` for a column; polars the patterns."""
+    home = Home.open(tmp_path / "policy=other" / "it's [3] 100% *?")
+    store = Store.of(home)
+    write_trajectories(store, [trajectory(0, True)], "b1")
+    with Warehouse(home) as sql:
+        assert sql.query("SELECT policy, target FROM trajectories").rows() == [("p", "desk")]
+    assert store.scan(TrajectoryHead, "b1").collect().height == store.frame(TrajectoryHead, "b1").height == 1
+
+
 def test_trajectories_come_back_equal(home: Home) -> None:
     store = Store(home.tables)
     written = [trajectory(0, True), trajectory(1, False), trajectory(2, None)]

@@ -262,7 +262,7 @@ class Store:
     def scan(self, record: type[Record], partition: str = WHOLE) -> pl.LazyFrame:
         """Return a partition that is there, to read parts of it; see `frame`."""
         self.check(record, partition)
-        return pl.scan_parquet(self.path(record, partition))
+        return pl.scan_parquet(self.path(record, partition), glob=False)
 
     def read(self, record: type[R], partition: str | None = None) -> list[R]:
         """Return a table as records; see `frame`."""
@@ -302,7 +302,11 @@ def doubles(manifest: Manifest, file: Path) -> str:
         return ""
     found = Entry.of(file)
     same = [name for name in alike if known[name] == found]
-    if not same or not is_readable(file) or not pl.scan_parquet(file).select(pl.len()).collect().item():
+    if (
+        not same
+        or not is_readable(file)
+        or not pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    ):
         return ""
     return Path(same[0]).name
 
@@ -337,7 +341,7 @@ def way_back(record: type[Record]) -> str:
 
 def _parsed(source: Path | bytes, path: Path) -> pl.DataFrame:
     try:
-        return pl.read_parquet(source)
+        return pl.read_parquet(source, glob=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(

@@ -60,7 +60,8 @@ class Warehouse:
         self._broken: dict[str, str] = {}
         for _, statement in statements(self.connection, home.tables, only=only, broken=self._broken):
             self.connection.execute(statement)
-        self.connection.execute(f"SET allowed_directories = [{quoted(home.tables)}]")
+        readable = f"{quoted(home.tables)}, {quoted(_as_it_reads(home.tables))}"  # DuckDB compares letters
+        self.connection.execute(f"SET allowed_directories = [{readable}]")
         self.connection.execute("SET python_enable_replacements = false")
         self.connection.execute("SET enable_external_access = false")
         self.connection.execute("SET lock_configuration = true")
@@ -368,7 +369,11 @@ def table_select(connection: duckdb.DuckDBPyConnection, tables: Path, record: ty
     folder = tables / record.table
     if not any(folder.glob("*.parquet")):
         return no_rows(record)
-    source = f"read_parquet({quoted(folder)} || '/*.parquet', union_by_name = true)"
+    source = (
+        f"read_parquet({quoted(_as_it_reads(folder))} || '/*.parquet', "
+        # Else a home below a folder `model=a` would have that model in every row.
+        "union_by_name = true, hive_partitioning = false)"
+    )
     try:
         present = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     except duckdb.Error as error:
@@ -379,6 +384,15 @@ def table_select(connection: duckdb.DuckDBPyConnection, tables: Path, record: ty
         f'"{name}"' if name in present else f'NULL::{kind} AS "{name}"' for name, kind in columns.items()
     ]
     return f"SELECT {', '.join(parts)} FROM {source}"
+
+
+def _as_it_reads(path: Path) -> str:
+    """Return a pattern of DuckDB's that a path alone fits, whatever characters are in it.
+
+    >>> _as_it_reads(Path("runs [3]/home"))
+    'runs [[]3]/home'
+    """
+    return re.sub(r"[*?[]", r"[\g<0>]", str(path))
 
 
 def no_rows(record: type[Record]) -> str:

@@ -71,7 +71,7 @@ def read_rows(folder: Path, name: str, record: type[Record]) -> pl.DataFrame:
     frames = [pl.DataFrame(schema=polars_schema(record))]
     for file in sorted((folder / name).glob("world-*.parquet")):
         try:
-            frame = pl.read_parquet(file)
+            frame = pl.read_parquet(file, glob=False)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 f"{file} cannot be read ({error}); delete it, and `trace tournament run` takes it up again "

@@ -80,7 +80,7 @@ def stage_dataset(file: Path, owner: str, to: Path) -> Upload:
         InputError: As `stage_uploads`.
     """
     counts = (
-        pl.read_parquet(file, columns=["target", "model", "success"])
+        pl.read_parquet(file, glob=False, columns=["target", "model", "success"])
         .group_by("target", "model")
         .agg(
             pl.len().alias("trajectories"),
