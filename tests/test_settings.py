@@ -129,6 +129,21 @@ def test_a_child_process_opens_the_same_study(tmp_path: Path, monkeypatch: pytes
     assert child == study and child.settings.selection.max_q == 0.2
 
 
+@pytest.mark.parametrize("afterwards", ["[selection]\nmin_gap = 0.9\n", "[selecti", None])
+def test_a_worker_has_the_settings_that_its_sync_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, afterwards: str | None
+) -> None:
+    """Else what it makes would be noted down as made with settings that it was not made with."""
+    config = tmp_path / "my.toml"
+    config.write_text("[selection]\nmin_gap = 0.4\n[rounds.settings.2.evaluation]\ntrials = 3\n")
+    study = Study.open(tmp_path / "home", config, ["discovery.analyst=model"])
+    for name, value in {**study.environment(config, []), **study.settings_as_they_are()}.items():
+        monkeypatch.setenv(name, value)
+    config.unlink() if afterwards is None else config.write_text(afterwards)
+    monkeypatch.setenv("TRACE__SELECTION__MIN_GAP", "0.8")
+    assert Study.open() == study and Study.open().settings.model_fields_set == study.settings.model_fields_set
+
+
 @pytest.mark.parametrize("mark", ["\n", "\r", "\u2028", "\x85", "["])
 def test_a_child_process_has_a_value_of_several_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str

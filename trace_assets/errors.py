@@ -11,6 +11,9 @@ from functools import cache
 
 from trace_assets.untrusted.printable import printable
 
+FULL_DISK = ("no space left on device", "disk quota exceeded", "database or disk is full")
+"""What an error of a full disk says, in small letters."""
+
 
 class TraceError(Exception):
     """A failure with a message made for the person at the terminal.

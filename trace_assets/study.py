@@ -17,6 +17,8 @@ from trace_assets.targets.protocol import Target
 
 CONFIG_VARIABLE = "TRACE_CONFIG"
 OVERRIDES_VARIABLE = "TRACE_SET"
+SETTINGS_VARIABLE = "TRACE_SETTINGS"
+"""Set in the workers of a sync: the settings that it began with, whatever became of the file since."""
 ROUND_FILE = "round.json"
 """In the home of a later round: its number, and the folder of the agent that it begins with."""
 
@@ -47,7 +49,8 @@ class Study:
     ) -> Study:
         """Open a study; what is not given comes from `TRACE_HOME`, `TRACE_CONFIG` and `TRACE_SET`.
 
-        Settings come also from variables `TRACE__SECTION__KEY`, under the overrides.
+        Settings come also from variables `TRACE__SECTION__KEY`, under the overrides. A worker of a sync has
+        those that the sync began with.
 
         Args:
             home: Folder of the study.
@@ -57,7 +60,11 @@ class Study:
         """
         file = config or os.environ.get(CONFIG_VARIABLE) or None
         lines = _handed_on(os.environ.get(OVERRIDES_VARIABLE, "")) if overrides is None else overrides
-        settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
+        begun = os.environ.get(SETTINGS_VARIABLE, "") if config is None and overrides is None else ""
+        if begun:
+            settings = Settings.model_validate(json.loads(begun))
+        else:
+            settings = load_settings(Path(file) if file else None, [line for line in lines if line.strip()])
         opened = Home.open(home, writable=writable)
         if writable and settings.cluster.database:
             _join(opened, settings.cluster.database)
@@ -95,6 +102,17 @@ class Study:
             **({CONFIG_VARIABLE: str(Path(config).absolute())} if config else {}),
             **({OVERRIDES_VARIABLE: _to_hand_on(overrides)} if overrides else {}),
         }
+
+    def settings_as_they_are(self) -> dict[str, str]:
+        """Return the variable that makes another process work with these settings.
+
+        A file that is edited meanwhile would have part of a sync made with other settings than it is noted
+        down to be made with.
+
+        >>> sorted(Study(Home(Path("h")), Settings()).settings_as_they_are())
+        ['TRACE_SETTINGS']
+        """
+        return {SETTINGS_VARIABLE: json.dumps(self.settings.model_dump(exclude_unset=True), default=str)}
 
     @cached_property
     def store(self) -> Store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -172,3 +173,17 @@ def test_the_demo_refuses_a_desk_that_there_is_none_of(
     assert trace(monkeypatch, "demo", "--desk", "b", "--set", "targets.name=tau2:retail") == 2
     assert "--desk is for the embedded target" in " ".join(capsys.readouterr().err.split())
     assert not (Path(os.environ["TRACE_HOME"]) / "tables").exists()
+
+
+def test_a_full_disk_is_no_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was to be written there: another place, as is advised otherwise, would not help."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("trace_assets.cli.sql_output.replacing_file", refuse)
+    assert trace(monkeypatch, "sql", "SELECT 1", "--output", str(tmp_path / "one.csv")) == 3
+    said = capsys.readouterr().err
+    assert "No space left on device" in said and "free some space" in said and "--output" not in said

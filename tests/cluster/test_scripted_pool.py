@@ -19,7 +19,7 @@ from trace_assets.orchestration.sync import Synced, sync
 from trace_assets.orchestration.worker_pool import WorkerDied
 from trace_assets.store import Home
 from trace_assets.store.locks import mark_due
-from trace_assets.study import Study
+from trace_assets.study import SETTINGS_VARIABLE, Study
 from trace_assets.workflows.ingest import ingest
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class ScriptedPool:
             mark_due(Home.open(arguments[0]["TRACE_HOME"]), item.asset, item.partition, "interrupted")
             future.set_exception(WorkerDied("node n2 of the cluster is lost"))
         else:
-            assert arguments[0]["TRACE_SCRIPTED"] == "1"
+            assert arguments[0]["TRACE_SCRIPTED"] == "1" and arguments[0][SETTINGS_VARIABLE] == "{}"
             future.set_result(work(*arguments))
         return future
 

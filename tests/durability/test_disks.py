@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -183,6 +184,15 @@ def test_a_damaged_history_ends_in_one_sentence_and_the_way_back_works(small: Sm
         (FileExistsError(17, "File exists", "/h/reports"), InputError, "/h/reports is not what should lie"),
         (NotADirectoryError(20, "Not a directory", "/h/inbox/x"), InputError, "move it away"),
         (OSError(36, "File name too long", "/other/" + "x" * 300), InputError, "give a shorter one"),
+        (
+            sqlite3.OperationalError("attempt to write a readonly database"),
+            InputError,
+            "/h/dagster cannot be",
+        ),
+        (sqlite3.OperationalError("unable to open database file"), InputError, "make the home writable"),
+        (sqlite3.OperationalError("disk I/O error"), Unavailable, "`ulimit -f`"),
+        (OSError(24, "Too many open files", "/h/x"), Unavailable, "`ulimit -n"),
+        (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), Unavailable, "TMPDIR"),
     ],
 )
 def test_what_lies_beneath_is_explained(error: Exception, kind: type[Exception], words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.quick import examples
+from trace_assets.errors import InputError
 from trace_assets.store import manifest as module
 from trace_assets.store.files import replacing_file
 from trace_assets.store.lines import append_lines, parse_lines, read_lines, sealed
@@ -42,6 +44,24 @@ def test_it_says_what_is_wrong(manifest: Manifest) -> None:
     put(manifest, "a", b"new")
     assert manifest.problem("a") == ""
     assert Manifest(manifest.file, manifest.root).problem("a") == "", "another process sees it"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+def test_what_may_not_be_read_is_not_taken_for_lost(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A sync would make it again, and play paid episodes again, because of another user's umask."""
+    put(manifest, "a", b"0123456789")
+    assert manifest.problem("a") == ""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(InputError, match="nothing is made in its place"):
+        manifest.problem("a")
+    number = errno.EIO
+    assert "cannot be read" in manifest.problem("a")
 
 
 def test_of_a_large_file_ends_are_compared_where_the_whole_is_too_much(manifest: Manifest) -> None:

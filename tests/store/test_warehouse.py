@@ -212,6 +212,7 @@ def test_everything_that_reads_is_allowed(opened: Warehouse, sql: str) -> None:
     ("sql", "word"),
     [
         ("DROP VIEW failures", "read-only"),
+        ("SELECT '\udce9'", "not UTF-8"),
         ("CREATE TABLE x AS SELECT 1", "read-only"),
         ("CREATE TEMP TABLE x AS SELECT 1", "read-only"),
         ("COPY tasks TO 'x.csv'", "read-only"),

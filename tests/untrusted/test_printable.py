@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from trace_assets.cli.options import PrintableStream, console
+from trace_assets.cli.options import PrintableStream, console, guard_streams
 from trace_assets.errors import InputError
 from trace_assets.orchestration.pages import markdown, small_table
 from trace_assets.untrusted.printable import in_markdown, one_line, plain, printable
@@ -54,6 +55,17 @@ def test_every_character_that_unicode_calls_format_or_control_is_spelt_out() -> 
     unseen = {code for code in range(0x110000) if unicodedata.category(chr(code)) in kinds}
     kept = {code for code in unseen if printable(chr(code)) == chr(code)}
     assert kept - SEEN == {ord("\t"), ord("\n")} | JOINERS
+
+
+def test_streams_that_were_closed_lead_nowhere_and_leave_their_numbers_to_no_other_file() -> None:
+    if (child := os.fork()) == 0:  # begun by `trace ... <&- >&- 2>&-`
+        os.closerange(0, 3)
+        sys.stdout = sys.stderr = None
+        guard_streams()
+        print("said to nobody", file=sys.stderr)
+        console().print("nor is this")
+        os._exit(os.open("/dev/null", os.O_RDONLY))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) > 2
 
 
 @given(TEXT, TEXT)

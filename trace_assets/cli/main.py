@@ -23,7 +23,7 @@ from trace_assets.cli.loudness import Loudness, choose, loudness
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import guard_streams
 from trace_assets.cli.study_folder import find_study
-from trace_assets.errors import TraceError, plain_interrupts, plain_warnings
+from trace_assets.errors import FULL_DISK, TraceError, Unavailable, plain_interrupts, plain_warnings
 from trace_assets.system.object_address import is_address
 
 SELDOM = (50_000, 20, 20)
@@ -113,7 +113,7 @@ def _run() -> None:
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except TraceError as error:
-        _fail(error)
+        _fail(_of_full_disk(error))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -131,6 +131,14 @@ def _run() -> None:
         if told is None:
             raise
         _fail(told)
+
+
+def _of_full_disk(error: TraceError) -> TraceError:
+    """Return what is told of a place that cannot be written: no other one helps where the disk is full."""
+    said, (head, _, _) = str(error.__cause__).lower(), str(error).rpartition("; ")
+    if head and any(words in said for words in FULL_DISK):
+        return Unavailable(f"{head}: free some space and run the same command again.")
+    return error
 
 
 def _fail(error: TraceError) -> NoReturn:

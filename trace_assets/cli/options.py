@@ -219,10 +219,21 @@ class PrintableStream:
 
 
 def guard_streams() -> None:
-    """Have nothing reach standard output and standard error, from now on, that is not printable."""
-    for name in ("stdout", "stderr"):
+    """Have nothing reach standard output and standard error, from now on, that is not printable.
+
+    One that was closed (`>&-`) leads nowhere: else the next file to be opened, such as a database, would have
+    its number, and what a child process prints would be written into that.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # has the lowest number that is free, so this one
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
         stream = getattr(sys, name)
-        if stream is not None and not isinstance(stream, PrintableStream):
+        if not isinstance(stream, PrintableStream):
             setattr(sys, name, PrintableStream(stream))
 
 

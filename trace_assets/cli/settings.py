@@ -60,7 +60,7 @@ def section_readers() -> dict[str, list[str]]:
 
 def _print_section(name: str, rows: list[SettingRow], everything: bool) -> None:
     console = make_console()
-    said = (type(getattr(Settings(), name)).__doc__ or "").splitlines()[0]
+    said = Settings().section(name).sentence()
     console.print(f"[bold]\\[{name}][/] {escape(said)}", soft_wrap=True)
     recomputed = next((row.recomputes for row in rows if row.recomputes), ())
     console.print(

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from trace_assets.errors import InputError, TraceError, Unavailable
+from trace_assets.errors import FULL_DISK, InputError, TraceError, Unavailable
 from trace_assets.records import Record
 from trace_assets.resources.model_files import enter, files_in, folders_of, listed_in
 from trace_assets.store.content import text_version
@@ -190,8 +190,9 @@ def set_aside(study: Study, manifest: Manifest, names: Iterable[str]) -> None:
 # What went wrong beneath the program, in one sentence: a full disk, a failing one, a damaged history.
 
 
-_FULL = ("no space left on device", "disk quota exceeded", "database or disk is full")
 _FAILED = "disk i/o error"
+_UNWRITABLE = ("unable to open", "readonly database")
+"""What SQLite says where somebody may not write; it tells nothing of what the database holds."""
 _IN_THE_WAY = {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -219,6 +220,16 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
                 f"a file's name has at most {LONGEST_NAME} bytes and its whole path 4,095, and this one has "
                 f"more ({_beginning(one)}): give a shorter one."
             )
+        if number in (errno.EMFILE, errno.ENFILE):
+            return Unavailable(
+                "too many files are open at once: allow more (`ulimit -n 4096`), and run the same command "
+                "again."
+            )
+        if number == errno.ENOENT and "temporary directory" in str(one):
+            return Unavailable(
+                f"there is no folder for temporary files that can be written to ({one.args[1]}): have TMPDIR "
+                "name one."
+            )
         if number in _IN_THE_WAY and _is_within(one, home):
             return InputError(
                 f"{_where(one, home)} is not what should lie there ({_reason(one)}): move it away and run "
@@ -231,8 +242,8 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
             )
         if number in _REFUSED and _is_within(one, home):
             return InputError(
-                f"{_where(one, home)} cannot be written ({_reason(one)}): make the home writable, or set "
-                "TRACE_HOME to a folder of yours."
+                f"{_where(one, home)} cannot be opened ({_reason(one)}): make the home writable (to look at "
+                "it: readable), or set TRACE_HOME to a folder of yours."
             )
     database = next((one for one in causes if isinstance(one, sqlite3.DatabaseError)), None)
     return None if database is None else _history(database, home)
@@ -251,7 +262,7 @@ def damaged_database(folder: Path) -> Path | None:
             with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
                 (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
-            if any(words in str(error) for words in ("locked", "unable to open", "readonly")):
+            if any(words in str(error).lower() for words in ("locked", *_UNWRITABLE, _FAILED)):
                 continue  # which says nothing of its content
             if _says_full(error, file.parent):
                 continue
@@ -276,7 +287,17 @@ def _history(error: sqlite3.DatabaseError, home: Path) -> TraceError | None:
             f"Dagster's history in {home / 'dagster'} is held by another program for too long; end it, or "
             "wait, and run the same command again."
         )
+    if any(words in said for words in _UNWRITABLE):
+        return InputError(
+            f"Dagster's history in {home / 'dagster'} cannot be written ({said}): make the home writable "
+            "with all that lies in it, or set TRACE_HOME to a folder of yours."
+        )
     file = damaged_database(home / "dagster")
+    if file is None and _FAILED in said.lower():
+        return Unavailable(
+            f"the disk takes nothing more of Dagster's history in {home / 'dagster'} ({said}): look whether "
+            "it fails, or a quota or a limit on files (`ulimit -f`) is reached, and run the command again."
+        )
     if file is None and "malformed" not in said and "not a database" not in said:
         return None
     return Unavailable(
@@ -286,7 +307,7 @@ def _history(error: sqlite3.DatabaseError, home: Path) -> TraceError | None:
 
 def _says_full(error: BaseException, home: Path) -> bool:
     said = str(error).lower()
-    return any(words in said for words in _FULL) or (
+    return any(words in said for words in FULL_DISK) or (
         # SQLite does not tell a disk that fails from one without room for the files beside a database.
         isinstance(error, sqlite3.DatabaseError) and _FAILED in said and is_full(home)
     )

@@ -55,7 +55,7 @@ def _section_asset(study: Study, name: str) -> dg.AssetsDefinition:
 
     return dg.asset(
         key=dg.AssetKey(["config", name]),
-        description=f"Section [{name}] of trace.toml. {(type(section).__doc__ or '').splitlines()[0]}",
+        description=f"Section [{name}] of trace.toml. {section.sentence()}",
         group_name="config",
         kinds={"toml"},
         owners=OWNERS,
@@ -86,7 +86,7 @@ def settings_config() -> type[dg.Config]:
     """Return the config class of all settings: a section a field, and a key a field of it, each left out."""
     sections: dict[str, Any] = {}
     for name in Settings.model_fields:
-        said = (type(getattr(Settings(), name)).__doc__ or "").splitlines()[0]
+        said = Settings().section(name).sentence()
         kind = _section(name)
         sections[name] = (kind, Field(default_factory=kind, description=said))
     made: type[dg.Config] = create_model("SettingsOfTheRun", __base__=dg.Config, **sections)

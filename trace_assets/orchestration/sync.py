@@ -176,7 +176,12 @@ def sync(
     """
     with ExitStack() as stack:
         pool = stack.enter_context(pool or open_pool(study, jobs))
-        environment = {**WORKER_VARIABLES, **environment, **pool.variables}
+        environment = {
+            **WORKER_VARIABLES,
+            **environment,
+            **pool.variables,
+            **study.settings_as_they_are(),
+        }
         stack.enter_context(_turn(study.home, waiting))
         announce(study.home)  # anew, where this process was taken for dead since its last sync
         planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))

@@ -29,6 +29,11 @@ class Section(Described):
         allow_inf_nan=False,  # an infinite price times no token is NaN, and no cap is below that
     )
 
+    @classmethod
+    def sentence(cls) -> str:
+        """Return what the section is about; nothing where Python was told to keep no docstrings (`-OO`)."""
+        return (cls.__doc__ or "").partition("\n")[0]
+
     expert: ClassVar[frozenset[str]] = frozenset()
     """Keys that hardly anybody has a reason to touch: listed apart."""
 

@@ -10,6 +10,7 @@ one that was never begun.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -65,6 +66,10 @@ class Entry:
 def manifest_of(home: Path) -> Manifest:
     """Return the manifest of a home's folder: of its tables, models, descriptions and inbox of tasks."""
     return Manifest(home / MANIFEST, home)
+
+
+_SAYS_NOTHING = {errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Why a file could not be opened that may well be whole: it must not count as lost, and be made again."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -347,6 +352,11 @@ class Manifest:
         except FileNotFoundError:
             return "is gone"
         except OSError as error:
+            if error.errno in _SAYS_NOTHING:
+                raise InputError(
+                    f"{path} cannot be read ({error.strerror}), so nothing is known of what it holds, and "
+                    "nothing is made in its place: have it readable for whoever runs this command."
+                ) from error
             return f"cannot be read ({error.strerror})"
         return "" if same else ALTERED
 

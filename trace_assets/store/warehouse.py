@@ -198,6 +198,14 @@ class Warehouse:
     def _must_read(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None) -> None:
         if "\0" in sql:  # DuckDB would run what stands before it
             raise InputError("the query holds a NUL character; remove it.")
+        values = parameters.values() if isinstance(parameters, Mapping) else parameters or ()
+        try:
+            for text in (sql, *values):
+                str(text).encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                "the query, or a value for it, is not UTF-8 text; write it in UTF-8, or in a file that is."
+            ) from None
         found = duckdb.extract_statements(sql)
         if len(found) != 1:
             raise InputError(f"the query holds {len(found)} statements; give exactly one.")
@@ -377,9 +385,13 @@ def table_select(connection: duckdb.DuckDBPyConnection, tables: Path, record: ty
     try:
         present = {row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
     except duckdb.Error as error:
-        raise InputError(
-            f"table '{record.table}' cannot be read ({str(error).splitlines()[0]}); {way_back(record)}."
-        ) from error
+        said = str(error).splitlines()[0]
+        back = (
+            "have it readable for whoever runs this command"
+            if "Permission denied" in said
+            else way_back(record)
+        )
+        raise InputError(f"table '{record.table}' cannot be read ({said}); {back}.") from error
     parts = [
         f'"{name}"' if name in present else f'NULL::{kind} AS "{name}"' for name, kind in columns.items()
     ]
