@@ -161,19 +161,3 @@ def test_a_task_is_routed(loop: Loop) -> None:
 def test_threshold_without_effect_stops_at_the_selection(loop: Loop) -> None:
     touched = ["config/selection", "selected_capabilities", "stability"]
     assert sorted(loop.sync(**{"selection.min_coverage": "0.101"})["made"]) == touched
-    assert sorted(loop.sync()["made"]) == touched
-
-
-def test_dropping_capabilities_trains_nothing_and_neither_does_their_return(loop: Loop) -> None:
-    trainers = {"adapter", "environment", "environment_audit", "base_model", "trajectories"}
-    fewer = {"selection.max_capabilities": "1"}
-    # The arm that they are compared with has another budget: it is not trained anew in the place of this one.
-    refused = loop.sync(**fewer)
-    assert (
-        set(refused["kept"]) == {"mixed_adapter", "interference"} and "mixed_adapter" not in refused["made"]
-    )
-    dropped = [*refused["made"], *loop.sync("--yes", **fewer)["made"]]
-    assert not {item.split("[")[0] for item in dropped} & trainers
-    assert {"config/selection", "selected_capabilities", "routing"} <= set(dropped)
-    back = loop.sync()["made"]  # what was trained before is found again
-    assert not {item.split("[")[0] for item in back} & trainers
