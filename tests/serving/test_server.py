@@ -6,17 +6,19 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 
 import pytest
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving import server
 from trace_assets.serving.server import (
     Launch,
     ModelServer,
@@ -198,8 +200,36 @@ def test_a_taken_port_is_not_mistaken_for_the_server(adapter: Path, tmp_path: Pa
     served = launch(adapter)
     with ModelServer(served, tmp_path / "log", command=PRETEND):
         second = ModelServer(served, tmp_path / "log2", command=PRETEND)
-        with pytest.raises(Unavailable, match=r"answers at .* already"):
+        with pytest.raises(Unavailable, match=r"listens at .* already"):
             second.start()
+
+
+HEAD = b"HTTP/1.0 200 OK\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "says", [b"", b"\0\xff", HEAD + b"[" * 100_000, HEAD + b" " * 300_000 + b'{"data":[]}']
+)
+def test_another_program_on_its_port_is_no_model_server_and_holds_no_start_up(
+    says: bytes, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that says nothing, nor one whose answer has no end or is nested without end."""
+    monkeypatch.setattr(server, "LIST_BYTES", 200_000)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        served = Launch("model", "base", {"cancel@0f3a": adapter}, port=other.getsockname()[1])
+        with pytest.raises(Unavailable, match="something listens at"):
+            ModelServer(served, tmp_path / "log", command=PRETEND).start()
+        other.accept()[0].close()
+
+        def answer() -> None:
+            with other.accept()[0] as client, suppress(OSError):
+                client.recv(1 << 16)
+                client.sendall(says)
+
+        thread = Thread(target=answer)
+        thread.start()
+        assert models_of(served.base_url) is None
+        thread.join()
 
 
 def test_it_is_asked_to_end_when_its_parent_is_killed(adapter: Path, tmp_path: Path) -> None:

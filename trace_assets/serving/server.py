@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -29,6 +30,8 @@ from trace_assets.system.progress import progress
 START_SECONDS = 900.0
 """A large model is loaded for minutes."""
 STOP_SECONDS = 15.0
+LIST_SECONDS, LIST_BYTES = 10.0, 4 << 20
+"""What a list of models may take, so that no other program on the port holds a start up."""
 
 
 class ModelServer:
@@ -68,9 +71,9 @@ class ModelServer:
         key = _key(arguments)
         program = self._command if self._command is not None else find_vllm()
         command = [*program, *arguments, *cpu_arguments(program, arguments)]
-        if _answers(self.launch.base_url):
+        if _is_taken(self.launch.host, self.launch.port):
             raise Unavailable(
-                f"something answers at {self.launch.base_url} already; stop it, or choose another "
+                f"something listens at {self.launch.base_url} already; stop it, or choose another "
                 "serving.port."
             )
         own = {key: value for key, value in os.environ.items() if key not in GROUP_OF_A_TRAINING}
@@ -160,12 +163,17 @@ class ModelServer:
 def models_of(base_url: str, key: str = "") -> set[str] | None:
     """Return the names that a server serves; None when it does not answer."""
     headers: Mapping[str, str] = {"Authorization": f"Bearer {key}"} if key else {}
+    until, content = time.monotonic() + LIST_SECONDS, b""
     try:
-        answer = httpx.get(
-            f"{base_url}/models", timeout=5.0, headers=headers, trust_env=through_proxies(base_url)
-        )
-        return {str(row["id"]) for row in answer.raise_for_status().json()["data"]}
-    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        with httpx.stream(
+            "GET", f"{base_url}/models", timeout=5.0, headers=headers, trust_env=through_proxies(base_url)
+        ) as answer:
+            for part in answer.raise_for_status().iter_bytes():
+                content += part
+                if len(content) > LIST_BYTES or time.monotonic() > until:  # no list of models
+                    return None
+        return {str(row["id"]) for row in json.loads(content)["data"]}
+    except (httpx.HTTPError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -179,10 +187,11 @@ def _key(arguments: Sequence[str]) -> str:
     return os.environ.get("VLLM_API_KEY", "")
 
 
-def _answers(base_url: str) -> bool:
+def _is_taken(host: str, port: int) -> bool:
+    """Whether something listens there, whatever it says or whether it says nothing."""
     try:
-        httpx.get(f"{base_url}/models", timeout=2.0, trust_env=through_proxies(base_url))
-    except httpx.HTTPError:
+        socket.create_connection((host, port), timeout=2.0).close()
+    except OSError:
         return False
     return True
 
