@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,17 @@ def test_the_file_in_the_project_states_the_defaults(project_root: Path) -> None
     if shutil.which("git") and subprocess.run(edited, cwd=project_root, capture_output=True).returncode == 1:
         pytest.skip("trace.toml was edited here: it is its user's by now")
     assert load_settings(project_root / "trace.toml") == Settings()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda place: place.symlink_to("nothing")])
+def test_what_lies_in_the_place_of_the_file_is_not_passed_over(
+    make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The defaults would count: Docker makes a folder where the file that it is to mount is not there."""
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "trace.toml")
+    with pytest.raises(InputError, match=r"trace\.toml is there and is no file"):
+        load_settings()
 
 
 def test_an_override_moves_one_fingerprint_only() -> None:

@@ -135,6 +135,8 @@ def load_settings(
             raise InputError(f"{file} cannot be read ({error.strerror}).") from error
     elif path is not None:
         raise InputError(f"there is no configuration file {path}; leave --config away to use the defaults.")
+    elif os.path.lexists(file):  # a folder that Docker made for want of the file, or a link to nothing
+        raise InputError(f"{file} is there and is no file; put the settings in its place, or remove it.")
     said: dict[tuple[str, ...], str] = {}  # by whom, where it was not the file
     for variable, text in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(PREFIX):
