@@ -111,3 +111,17 @@ def test_a_run_that_got_stuck_is_decided_by_the_first_repetition() -> None:
 
 def test_nothing_after_the_message_that_ended_it_counts() -> None:
     assert found(run("r", ASK, CANCEL), stopped=0) == 0
+
+
+def test_what_a_script_asked_for_and_did_not_get_was_left_at_the_end_of_that_turn() -> None:
+    actions = (WANTED[0], ExpectedAction(name="get_order", arguments={"order": "K4821"}))
+    first, then = [Message(role="user", content="Refund it.")], [Message(role="user", content="Show it.")]
+    left = run("r", first, agent("no"), then, READ, agent("there"))
+    passed = run("s", first, RIGHT, agent("yes"), then, READ, agent("there"), success=True)
+    assert found(left, passed, tasks=task(actions)) == 1, "the next turn asks for something else"
+    assert found(left, passed, tasks=task(actions), rules=RULES - {"turn"}) == len(left.messages) - 1
+    last = run("r", first, RIGHT, agent("yes"), then, agent("no"), agent("bye"))
+    assert found(last, passed, tasks=task(actions)) == len(last.messages) - 1, "the turn behind what was done"
+    other = run("s", first, RIGHT, agent("yes"), [Message(role="user", content="Thanks.")], success=True)
+    assert found(left, other, tasks=task(actions)) == len(left.messages) - 1, "the user answers the agent"
+    assert found(left, tasks=task(actions)) == len(left.messages) - 1, "one run does not show a script"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.diagnosis.test_expected import run, task, want
 from trace_assets.diagnosis.triage import triage
-from trace_assets.records import Check, ExpectedAction, Message, Trajectory, Triage
+from trace_assets.records import Check, ExpectedAction, Message, ToolCall, Trajectory, Triage
 
 LOOK = want("get_member", member_id="m_17")
 
@@ -131,3 +131,65 @@ def test_a_look_that_was_not_made_at_all_is_the_agents() -> None:
     assert ruling(made, LOOK).rule != "another_look", "the look was made: something else failed"
     writes = want("cancel_course", course_id="C-101")
     assert ruling(looked(seen), LOOK, writes).fault == "agent", "and a change is missing"
+
+
+FOUND = asked_for("seats", True, "judge")
+PAGE = asked_for("open_web_page", kind="action")
+
+
+def test_a_look_asked_for_by_name_is_not_the_task_where_the_rest_was_found_right() -> None:
+    one = told("Fourteen seats are left.", PAGE, FOUND)
+    found = ruling(one)
+    assert (found.fault, found.rule) == ("ground_truth", "demanded_look")
+    others = {
+        "what was told is wrong too": (PAGE, asked_for("seats", False, "judge")),
+        "nothing says that it was found right": (PAGE, asked_for("find_seats", True, "action")),
+        "a change is missing": (asked_for("cancel_course", kind="action"), FOUND),
+        "no tool is named": (asked_for("43_0", kind="action"), FOUND),
+    }
+    for why, checks in others.items():
+        assert ruling(told("Fourteen seats are left.", *checks)).fault == "agent", why
+
+
+SEATS = asked_for(r"(?is)^(?=.*(?:14|fourteen))(?=.*\bseats?\s+(?:are\s+)?(?:left|free)\b)(?!.*waiting).*$")
+
+
+@pytest.mark.parametrize(
+    ("said", "checks", "rule"),
+    [
+        ("Left are fourteen seats.", [SEATS], "other_order"),
+        ("14 seats are left, so nobody is waiting.", [SEATS], "other_order"),  # beside an excluded word
+        ("There are fourteen places left.", [SEATS], "agent"),  # a word is not there
+        ("Left are fourteen seats.", [SEATS, PAGE], "agent"),  # and a look is missing
+        ("Left are fourteen seats.", [asked_for("seats left")], "agent"),  # no pattern
+        ("Left are fourteen seats.", [asked_for(r"(?s)^.*$")], "agent"),  # asks for no word
+        ("Left are fourteen seats.", [asked_for("(?=" * 200 + "seats")], "agent"),  # cannot be read
+        ("Left are fourteen seats.", [asked_for(r'{"text": {"regex": "(?=.*seats).*left"}}')], "other_order"),
+    ],
+)
+def test_words_in_another_order_than_a_pattern_has_them(said: str, checks: list[Check], rule: str) -> None:
+    one = run(checks=(*checks, asked_for("find_seats", True, "action")))
+    messages = (*one.messages, Message(role="assistant", content=said))
+    assert ruling(one.model_copy(update={"messages": messages, "n_messages": len(messages)})).rule == rule
+
+
+def test_what_repeats_turns_that_were_written_beforehand_is_not_the_agents() -> None:
+    history = (
+        Message(role="user", content="Which courses are there on Monday?"),
+        Message(role="assistant", content="On Monday there is pottery at nine and weaving at noon."),
+        Message(role="tool", tool_call_id="seed", content='["pottery", "weaving"]'),
+        Message(role="user", content="Tell me again please."),
+    )
+
+    def ruled(*more: Message, before: Sequence[Message] = history) -> str:
+        messages = (*before, *more)
+        return ruling(run().model_copy(update={"messages": messages, "n_messages": len(messages)})).rule
+
+    again = Message(role="assistant", content="Again: pottery at nine and weaving at noon, on Monday.")
+    assert ruled(again) == "written_before"
+    assert ruled(Message(role="assistant", content="Tuesday has yoga, swimming, chess, dance.")) == "agent"
+    call = ToolCall(id="c", name="find_courses")
+    made = Message(role="assistant", tool_calls=(call,))
+    answer = Message(role="tool", tool_call_id="c", content="[]")
+    assert ruled(made, answer, again) == "agent", "it looked anew"
+    assert ruled(again, before=(history[0], history[1], history[3])) == "agent", "no sign that it was written"

@@ -5,6 +5,7 @@ It is not blind: where the target says what is expected, calls are held against 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -12,7 +13,7 @@ from functools import cached_property
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.mutation import hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.expected.diffs import differences
+from trace_assets.diagnosis.expected.diffs import changed, differences, is_call_of
 from trace_assets.records import ActionDiff, Capability, ExpectedAction, Label, Task, ToldTask, Trajectory
 
 HARMLESS = 0.05
@@ -21,10 +22,10 @@ STREAK = 3
 """Equal calls at the end of a run, with equal answers, from which it was stuck there."""
 CALLS = frozenset({"forbidden_call", "wrong_value", "missing_question"})
 """Mistakes whose evidence is a call that should not have been made as it was."""
-RULES = frozenset({"expected", "harmless", "named_call", "written", "stuck", "handed_over"})
+RULES = frozenset({"expected", "harmless", "named_call", "written", "stuck", "handed_over", "turn"})
 """What can be left out, to see what it adds: expected actions, their excuse by what passed runs do, calls
 that lacks name, the first change where nothing is said of what is expected, the place where a run got stuck,
-the call that handed it over."""
+the call that handed it over, the turn in which a script asked for what was never done."""
 _MISTAKES = {family.name: family.mistake for family in FAMILIES}
 
 
@@ -35,7 +36,8 @@ class Decisive:
     what passed runs do unharmed unless a lack names that very call; where the task says nothing, the call
     that a lack names, or the first one that changed anything when the state is what was judged wrong; the
     second of the equal calls in which the run got stuck; the call that handed the case over with something
-    undone; the agent's last message, its last chance.
+    undone; the agent's last message, its last chance. Where the user's turns are written beforehand, the last
+    chance is the end of the turn in which a call was asked for and did not come.
 
     Args:
         trajectories: All runs of the target, passed ones too.
@@ -90,9 +92,47 @@ class Decisive:
                 for row, index in self._wrong(one)
                 if index in accused or not self._harmless.issuperset(_parts(row))
             ]
-            if wrong:
-                return min(wrong)
+            left = self._turn_left(one, transcript, expected)
+            if wrong or left is not None:
+                return min(wrong if left is None else [*wrong, left])
         return self._end(transcript)
+
+    def _turn_left(
+        self, one: Trajectory, transcript: Transcript, expected: Sequence[ExpectedAction]
+    ) -> int | None:
+        """Return the end of the scripted turn in which the first expected call is missing; None without one.
+
+        Calls are held against what is expected in its order. What is missing belongs to the turn of the call
+        before it, or to the first turn behind that one in which nothing expected was done.
+        """
+        asked = [place for place, message in enumerate(one.messages) if message.role == "user"]
+        if "turn" not in self._rules or one.task_id not in self._scripted or len(asked) < 2:
+            return None
+        own = [step for step in transcript.steps if not step.by_user]
+        wanted = [action for action in expected if action.requestor == "assistant"]
+        places = _in_order(wanted, own)
+        missing = next((number for number, place in enumerate(places) if place is None), None)
+        if missing is None:
+            return None
+        turns = [bisect_right(asked, place) - 1 if place is not None else None for place in places]
+        turn = max((known for known in turns[:missing] if known is not None), default=0)
+        later = min((known for known in turns[missing:] if known is not None), default=len(asked))
+        turn = next((between for between in range(turn + 1, later)), turn)
+        end = asked[turn + 1] if turn + 1 < len(asked) else len(one.messages)
+        said = [place for place in range(asked[turn] + 1, end) if one.messages[place].role == "assistant"]
+        return said[-1] if said else None
+
+    @cached_property
+    def _scripted(self) -> frozenset[str]:
+        """Tasks of several runs in all of which the user says the same, whatever the agent did."""
+        turns: dict[str, list[tuple[str | None, ...]]] = defaultdict(list)
+        for run in self._runs:
+            turns[run.task_id].append(tuple(one.content for one in run.messages if one.role == "user"))
+        return frozenset(
+            task
+            for task, own in turns.items()
+            if len(own) > 1 and all(max(own, key=len)[: len(one)] == one for one in own)
+        )
 
     def _changes(self, step: Step) -> bool:
         return step.tool in self._writes and not (step.by_user or step.failed or hands_over(step.tool))
@@ -151,6 +191,21 @@ class Decisive:
             rows = self.differences(run)
             otherwise.update({part for row in rows if row.message is not None for part in _parts(row)})
         return frozenset(part for part, count in otherwise.items() if count >= HARMLESS * used[part[1]])
+
+
+def _in_order(wanted: Sequence[ExpectedAction], steps: Sequence[Step]) -> list[int | None]:
+    """Return the message of each expected call, in the order of both; None for one that did not come.
+
+    A call of the tool with other values stands for one that did not come as it is expected.
+    """
+    found: list[int | None] = []
+    left = list(steps)
+    for action in wanted:
+        calls = [step for step in left if is_call_of(step, action) and not step.failed]
+        step = next((one for one in calls if not changed(action, one)), calls[0] if calls else None)
+        found.append(None if step is None else step.index)
+        left = left if step is None else left[left.index(step) + 1 :]
+    return found
 
 
 def _state_failed(one: Trajectory) -> bool:

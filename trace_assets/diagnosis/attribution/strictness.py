@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
+from trace_assets.diagnosis.detectors.mutation import by_verb
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.records import Check
 
@@ -30,6 +31,8 @@ _SENTENCE = 4
 """Words from which an answer is more than a value."""
 _SHORT = 4
 """Signs from which a text can be looked for among words."""
+_NAME = re.compile(r"[A-Za-z][\w.-]*")
+"""What may be a tool in the name of a check on calls."""
 _ONE_NUMBER = re.compile(r"\D{0,3}?(\d+(?:,\d{3})*(?:\.\d+)?)\D{0,3}\Z")
 
 
@@ -126,6 +129,24 @@ def another_look(case: Case) -> Ruling | None:
         f"the judge asks for {looks}; the agent saw the same object by another look, and changed all rightly"
     )
     return Ruling("ground_truth", "another_look", tuple(sorted(set(evidence))), detail)
+
+
+def demanded_look(case: Case) -> Ruling | None:
+    """All that failed are looks that the judge asks for by name, though it found right what they were for.
+
+    What was told or changed has checks of its own, and these passed: the way there is not the task.
+    """
+    failed = _failed(case)
+    gates = [one for one in case.trajectory.checks if one.gates and one.passed]
+    if not failed or case.diffs or not any(one.kind in ("communicate", "judge", "state") for one in gates):
+        return None
+    tools = {tool for one in failed for tool in _NAME.findall(one.name) if by_verb(tool) is not None}
+    if any(one.kind != "action" or tools.isdisjoint(_NAME.findall(one.name)) for one in failed):
+        return None
+    if any(by_verb(tool) for tool in tools):
+        return None
+    detail = f"the judge asks for {', '.join(sorted(tools))}; what was told and changed it found right"
+    return Ruling("ground_truth", "demanded_look", (case.transcript.last_of_agent(),), detail)
 
 
 def _failed(case: Case) -> list[Check]:

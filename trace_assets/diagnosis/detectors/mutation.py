@@ -41,8 +41,10 @@ def by_verb(name: str) -> bool | None:
 
     >>> by_verb("get_order"), by_verb("cancel_order"), by_verb("frobnicate"), by_verb("billShow")
     (False, True, None, False)
+    >>> by_verb("open_web_page"), by_verb("open_account")
+    (False, True)
     """
-    if _TALKS.fullmatch(spoken(name)):
+    if _TALKS.fullmatch(spoken(name)) or _LEAFS.fullmatch(spoken(name)):
         return False
     for place, word in enumerate(deed(name).split()):
         if place and word in NOUNS:
@@ -59,6 +61,11 @@ _TALKS = re.compile(
     r"(?:user|human|customer|caller|client)|final answer|finish|done|think"
 )
 """Tools by which an agent speaks or thinks: nothing is changed."""
+_LEAFS = re.compile(
+    r"open(?: an?| the)? (?:\w+ )?(?:web ?)?"
+    r"(?:page|site|url|link|doc|document|article|folder|image|pdf|attachment)s?"
+)
+"""Tools that open something to be read."""
 
 
 def describes_a_thing(description: str) -> bool:
