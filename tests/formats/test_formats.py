@@ -79,6 +79,23 @@ def test_the_old_function_form_and_broken_arguments(tmp_path: Path) -> None:
     assert (got.success, got.reward) == (False, 0.0)
 
 
+def test_calls_and_parts_as_agentdojo_writes_them(tmp_path: Path) -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "content": "Which seats are left?"}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"function": "find_seats", "args": {"course": "C-101"}, "id": "c1"}],
+        },
+        {"role": "tool", "content": [{"type": "text", "content": "14"}], "tool_call_id": "c1", "error": None},
+    ]
+    row = {"messages": messages, "success": True}
+    asked, called, answered = one(lines(tmp_path / "a.jsonl", row)).messages
+    assert (asked.content, answered.content) == ("Which seats are left?", "14")
+    (call,) = called.tool_calls
+    assert (call.name, call.arguments, answered.tool_name) == ("find_seats", {"course": "C-101"}, call.name)
+
+
 @pytest.mark.parametrize(
     ("row", "reward", "success", "word"),
     [

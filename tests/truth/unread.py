@@ -3,9 +3,11 @@
 `tables/unread.jsonl` holds readings of failed runs that nobody had looked at before the diagnosis was first
 run on them: by gpt-4o (tau-bench, airline), Gemini 2.5 flash (tau2, airline) and Gemma 3 27B (a dozen small
 desks in Spanish); and in a second round by Claude Haiku 4.5 and Sonnet 4.6 (tau2's retail, alone, in Claude
-Code), two agents on tau2's airline and several models on a FHIR server (MedAgentBench). Each was read whole
-by one reader, a strong general model that knew nothing of this program. The runs are published by others and
-no part of this repository; `docs/truth.md` says where they come from.
+Code), two agents on tau2's airline and several models on a FHIR server (MedAgentBench); and in a third by
+gpt-oss (BFCL's turns by a script), GPT-5.6 Luna (a dozen desks and the web) and fifteen models on Korean
+services, a third of them a reserve that no mend had seen (`reserve`). Each was read whole by one reader, a
+strong general model that knew nothing of this program. The runs are published by others and no part of this
+repository; `docs/truth.md` says where they come from.
 """
 
 from __future__ import annotations
@@ -83,13 +85,18 @@ def explained(files: Sequence[Path]) -> list[FailureCause]:
     return [cause for one in made for cause in one.causes]
 
 
+def _part(reading: dict[str, Any]) -> str:
+    """Return the round of a reading; those of a reserve are counted apart."""
+    return "reserve" if reading.get("reserve") else f"round {reading['round']}"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the figures of each set."""
     parser = argparse.ArgumentParser(prog="python -m tests.truth.unread", description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", help="the published runs")
     causes, readings = explained(parser.parse_args(arguments).files), unread()
-    for name in (*sorted({one["set"] for one in readings}), "round 1", "round 2"):
-        own = [one for one in readings if name in (one["set"], f"round {one['round']}")]
+    for name in (*sorted({one["set"] for one in readings}), "round 1", "round 2", "round 3", "reserve"):
+        own = [one for one in readings if name in (one["set"], _part(one))]
         for figure, share in figures(causes, own).items():
             if share.n:
                 print(f"{name:18} {figure:36} {share}")

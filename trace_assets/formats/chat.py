@@ -138,7 +138,7 @@ def _content(value: Any, number: int) -> tuple[str | None, dict[str, Any]]:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS:
-            texts.append(str(part.get("text") or part.get("refusal") or ""))
+            texts.append(str(part.get("text") or part.get("refusal") or part.get("content") or ""))
         else:
             kind = part.get("type") if isinstance(part, dict) else type(part).__name__
             texts.append(f"[{kind}]")
@@ -159,10 +159,12 @@ def _calls(message: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
             except ValueError:
                 call = None
         body = call.get("function") or call.get("custom") or call if isinstance(call, dict) else None
+        if isinstance(call, dict) and isinstance(body, str):  # AgentDojo: {"function": name, "args": {...}}
+            body = {**call, "name": body}
         name = (body.get("name") or body.get("function_name")) if isinstance(body, dict) else None
         if not isinstance(name, str) or not isinstance(body, dict) or not isinstance(call, dict):
             raise ValueError(f"messages[{number}] has a tool call without a name")
-        given = body["input"] if "input" in body else body.get("arguments")
+        given = body["input"] if "input" in body else body.get("arguments", body.get("args"))
         identity = (
             call.get("id") or call.get("tool_call_id") or f"call_{number}" + (f"_{place}" if place else "")
         )
