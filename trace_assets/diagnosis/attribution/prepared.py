@@ -32,7 +32,8 @@ def written_before(case: Case) -> Ruling | None:
     if not answer or len(answer & held) < REPEATED * len(answer):
         return None
     detail = "the answer repeats turns that were written beforehand, with results that no call asked for"
-    return Ruling("ground_truth", "written_before", (written[-1], own[-1]), detail)
+    first = max(written[0] - 1, 0)  # the turn that the result was written for
+    return Ruling("ground_truth", "written_before", (first,), detail)
 
 
 def _words(*texts: str | None) -> set[str]:
