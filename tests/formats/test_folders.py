@@ -66,3 +66,58 @@ def test_a_run_of_tau2_is_read_by_its_head(tmp_path: Path) -> None:
     files, problems = expand([tmp_path])
     assert files == [tmp_path / "run" / "results.json"] and problems == []
     assert len(read_trajectories([tmp_path]).trajectories) == 2
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_folder_a_run_is_read_with_what_lies_beside_the_conversation(tmp_path: Path, whole: bool) -> None:
+    for number in range(2):
+        folder = tmp_path / "nightly" / f"try-{number}"
+        folder.mkdir(parents=True)
+        (folder / "talk.json").write_text(json.dumps({"messages": CHAT} if whole else CHAT))
+        (folder / "outcome.json").write_text(json.dumps({"resolved": number == 1, "task": "t"}))
+        (folder / "patch.diff").write_text("+x")
+    read = read_trajectories([tmp_path])
+    assert read.problems == []
+    assert [(one.trajectory_id, one.success) for one in read.trajectories] == [
+        ("nightly/try-0", False),
+        ("nightly/try-1", True),
+    ]
+    assert {(one.task_batch, one.task_id) for one in read.trajectories} == {
+        ("nightly", "chat_files:nightly/t")
+    }
+
+
+def test_conversations_side_by_side_take_nothing_from_each_other(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", *CHAT)
+    (tmp_path / "b.json").write_text(json.dumps(CHAT, indent=1))
+    (tmp_path / "c.json").write_text(json.dumps([{"messages": CHAT, "success": True}] * 2, indent=1))
+    (tmp_path / "z.json").write_text('{"success": true}')
+    read = read_trajectories([tmp_path])
+    told = {one.trajectory_id.partition("/")[2]: one.success for one in read.trajectories}
+    assert told == {"a": None, "b": None, "1": True, "2": True}
+    assert all(len(one.messages) == len(CHAT) for one in read.trajectories)
+
+
+@pytest.mark.parametrize(
+    ("table", "verdicts", "said"),
+    [
+        ("trace_id,score,by\na1,1.0,me\nb2,0,me\n", [True, False], ""),
+        ("run;verdict\na1;pass\nb2;FAIL\n", [True, False], ""),
+        ("trace_id,name,value\na1,tone,0\na1,correctness,1\nb2,correctness,0.5\n", [True, False], ""),
+        ("trace_id,name,score\na1,Chat bot,1\nb2,Chat bot,0\n", [True, False], ""),
+        ("id,passed\na1,true\nzz,true\n", [True, None], "1 of its 2 ids are none of"),
+        ("id,passed\na1,true\na1,false\nb2,false\n", [None, False], "do not agree on 1"),
+        ('id,score\na1,"' + "x" * 200_000 + '"\n', [None, None], "cannot be read"),
+    ],
+)
+def test_a_table_beside_logs_judges_what_does_not_say_how_it_went(
+    tmp_path: Path, table: str, verdicts: list[bool | None], said: str
+) -> None:
+    lines(tmp_path / "log.jsonl", {"messages": CHAT, "id": "a1"}, {"messages": CHAT, "id": "b2"})
+    lines(tmp_path / "own.jsonl", {"messages": CHAT, "id": "a1", "success": False})
+    (tmp_path / "labels.csv").write_text(table)
+    (tmp_path / "prices.csv").write_text("id,price\na1,1\n")
+    read = read_trajectories([tmp_path])
+    assert [one.success for one in read.trajectories] == [*verdicts, False]
+    problems = [str(one) for one in read.problems]
+    assert any(said in one for one in problems) if said else problems == []

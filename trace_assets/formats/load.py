@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +12,11 @@ from trace_assets.errors import InputError
 from trace_assets.formats.columns import too_heavy, weight
 from trace_assets.formats.problem import Problem, ProblemLog, differs_from, reading_of, repeated, unreadable
 from trace_assets.formats.reading import Part, part_of
-from trace_assets.formats.registry import Importer, choose
+from trace_assets.formats.registry import Item, choose
 from trace_assets.formats.spool import Spool
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_parts import Seen, read_parts
+from trace_assets.formats.verdict_table import Verdicts, is_verdict_table, read_verdicts
 from trace_assets.records import Task, Trajectory
 from trace_assets.system.progress import Bar, progress
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge, Unfolding
@@ -71,6 +72,9 @@ def load(
     """
     if not paths:
         raise InputError("no file was named to read trajectories from; name at least one.")
+    tables = [path for path in paths if format == "auto" and is_verdict_table(path)]
+    verdicts = read_verdicts(tables)
+    paths = [path for path in paths if path not in tables]
     loaded = Loaded()
     seen: Seen = {name: f"batch '{batch}'" for name, batch in held.items()}
     tasks: dict[str, _Known] = {}
@@ -79,7 +83,12 @@ def load(
         for path in paths:
             loaded.gave.setdefault(str(path), set())
             # Not all of what is left, so that a file of countless rows leaves room for the others.
-            free -= _load_one(path, format, seen, tasks, loaded, folder, stack, allowance, free * 3 // 4, bar)
+            most = free * 3 // 4
+            free -= _load_one(
+                path, format, seen, tasks, loaded, folder, stack, allowance, most, bar, verdicts
+            )
+    for problem in verdicts.told(tables):
+        loaded.problems.add(problem)
     if not any(spool.n_trajectories for spool in loaded.batches.values()):
         held_only = any(kind == "held" for _, kind, _ in loaded.problems.counts)
         if not held_only:
@@ -100,12 +109,13 @@ def _load_one(
     allowance: Allowance,
     most: int,
     bar: Bar,
+    verdicts: Verdicts,
 ) -> int:
     """Read one file; return the memory that it takes from now on."""
     kept = 0
     try:
         unfolding = Unfolding(path.stat().st_size)
-        for item in _file(path, format, seen, allowance):
+        for item in _file(path, format, seen, allowance, verdicts):
             if isinstance(item, Problem):
                 loaded.problems.add(item)
                 continue
@@ -149,24 +159,26 @@ def _task(task: Task, path: Path, tasks: dict[str, _Known], loaded: Loaded, spoo
     return _REMEMBERED if first.batch != task.task_batch else 0
 
 
-def _file(path: Path, format: str, seen: Seen, allowance: Allowance) -> Iterator[Part | Task | Problem]:
+def _file(
+    path: Path, format: str, seen: Seen, allowance: Allowance, verdicts: Verdicts
+) -> Iterator[Part | Task | Problem]:
     importer = choose(path, format)
     if isinstance(importer, Problem):
         yield importer
     elif isinstance(importer, Tau2Importer):
         yield from read_parts(path, seen, allowance)
     else:
-        yield from _parts(importer, path, seen, allowance)
+        yield from _parts(verdicts.judged(importer.read(path, allowance)), path, seen, allowance)
 
 
 def _parts(
-    importer: Importer, path: Path, seen: Seen, allowance: Allowance
+    items: Iterable[Item], path: Path, seen: Seen, allowance: Allowance
 ) -> Iterator[Part | Task | Problem]:
     """Gather single trajectories into parts, one batch a part."""
     waiting: list[Trajectory] = []
     prints: dict[str, int] = {}
     size = heavy = 0
-    for item in importer.read(path, allowance):
+    for item in items:
         if not isinstance(item, Trajectory):
             yield item
             continue

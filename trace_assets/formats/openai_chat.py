@@ -1,5 +1,7 @@
 """OpenAI chat logs as JSON lines: `{"messages": [...], "reward": 1.0, ...}`, one conversation a line.
 
+Messages may also be as Anthropic's, Gemini's (`contents` of `parts`), LangChain's and OpenAI's newer
+interface have them; `system` (`system_prompt`, `system_instruction`) is what the model was told before them.
 Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`), `scores`
 (`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`, `target`, `model`, `user_policy` (who
 played the user), `usage`, `cost`, `error`, `stop_reason` (`finish_reason`); and of the task `instruction`,
@@ -28,8 +30,9 @@ from trace_assets.formats.chat import (
     score_checks,
     token_count,
 )
-from trace_assets.formats.problem import UNUSABLE, Problem, batch_of
+from trace_assets.formats.problem import UNUSABLE, Problem, batch_of, is_run_file
 from trace_assets.formats.reading import Reading
+from trace_assets.formats.spans.chat_forms import in_chat_form, is_message
 from trace_assets.formats.task_facts import FIELDS, facts_of
 from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines, read_lines
@@ -43,8 +46,11 @@ _MODEL = ("model", "policy", "model_name")
 _REASON = ("stop_reason", "finish_reason", "termination_reason", "stop", "stop_condition")
 _COST = ("cost_usd", "cost", "total_cost")
 _TIME = ("seconds", "duration", "total_time")
+_MESSAGES = ("messages", "contents")
+_SYSTEM = ("system", "system_prompt", "system_instruction", "systemInstruction")
 _PLAIN = (
     "messages",
+    "contents",
     "id",
     "trajectory_id",
     "target",
@@ -57,7 +63,18 @@ _PLAIN = (
 )
 _ABOUT = ("limit", "date", "created_at", "timestamp", "metadata", "user_policy", "adapter", "agent", "checks")
 _TAKEN = frozenset(
-    FIELDS + _PLAIN + _ABOUT + _REWARD + _SUCCESS + _SCORES + _TASK + _MODEL + _REASON + _COST + _TIME
+    FIELDS
+    + _PLAIN
+    + _ABOUT
+    + _REWARD
+    + _SUCCESS
+    + _SCORES
+    + _TASK
+    + _MODEL
+    + _REASON
+    + _COST
+    + _TIME
+    + _SYSTEM
 )
 _OTHERS = frozenset(
     {"schema_version", "steps", "nodes", "simulations", "reward_info", "run_type", "trajectory_format"}
@@ -77,15 +94,12 @@ class OpenAIChatImporter:
     def sniff(self, path: Path, head: bytes) -> bool:
         """Tell whether the first line is an object with a list of messages that have roles."""
         row = first_row(head)
-        messages = row.get("messages") if row else None
         return (
             row is not None
-            and isinstance(messages, list)
-            and bool(messages)
-            and isinstance(messages[0], dict)
-            and "role" in messages[0]
+            and holds_messages(row)
             and not _OTHERS & set(row)
             and "exit_status" not in (row.get("info") or ())
+            and not is_run_file(path)
         )
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
@@ -106,16 +120,27 @@ class OpenAIChatImporter:
             yield from reading.told(trajectory, notice, position, facts)
 
 
+def holds_messages(row: Mapping[str, Any]) -> bool:
+    """Tell whether an object has a list of messages, in any of the forms that are read."""
+    messages = _first(row, _MESSAGES)
+    return bool(messages) and isinstance(messages, list) and begins_talk(messages[0])
+
+
+def begins_talk(value: Any) -> bool:
+    """Tell whether a value is a message."""
+    return isinstance(value, dict) and ("role" in value or is_message(value))
+
+
 def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[Trajectory, str]:
     """Return one line as a trajectory, and the sentence on a missing reward.
 
     Raises:
         ValueError: It has no usable messages; the message says why.
     """
-    raw = row.get("messages")
+    raw = _first(row, _MESSAGES)
     if not isinstance(raw, list):
         raise ValueError("there is no list 'messages'")
-    messages = tuple(read_chat(raw))
+    messages = tuple(read_chat(in_chat_form(raw, _first(row, _SYSTEM))))
     batch = batch_of(path)
     target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
     task = _task_name(row) or prompt_id(first_words(messages))

@@ -206,7 +206,9 @@ def batch_of(path: Path) -> str:
     """
     if path.name.endswith(_TRAJ):
         return batch_named(run_folder(path).name or path.stem)
-    alike = path.name == _RESULTS or is_session(path)
+    if is_run_file(path):
+        return batch_named(path.absolute().parent.parent.name or path.stem)
+    alike = path.name == _RESULTS or is_session(path) or is_talk(path)
     name = path.absolute().parent.name if alike else path.stem
     return batch_named(name or path.stem)
 
@@ -296,9 +298,74 @@ def begins_session(head: bytes) -> bool:
     ) or (row.get("type") == "file-history-snapshot" and "snapshot" in row)
 
 
+_TALK_HEAD = 1 << 16
+"""Bytes of a file's beginning that tell a conversation: the first message may be a long prompt."""
+_BESIDE = 50
+"""Files that a run's own folder has at most: one with more of them is a folder of data."""
+
+
+def is_talk(path: Path) -> bool:
+    """Tell whether a file is one conversation: its values are messages, not objects with them."""
+    row = _begins(path)
+    return row is not None and isinstance(row.get("role", row.get("type")), str) and _speaks(row)
+
+
+def is_run_file(path: Path) -> bool:
+    """Tell whether a file holds the one conversation of a folder that is a run's own.
+
+    Its values are messages (`transcript.json`, `messages.jsonl`), or it is one object with a list of them and
+    other folders beside have a file of its name. What else lies there tells of the run.
+    """
+    if not (is_talk(path) or _is_one_of_many(path)):
+        return False
+    folder = path.absolute().parent
+    beside = [one for one in folder.glob("*.json*") if one.name != path.name]
+    return len(beside) <= _BESIDE and not any(is_talk(one) or _holds_talk(one) for one in beside)
+
+
+def _is_one_of_many(path: Path) -> bool:
+    folder = path.absolute().parent
+    if path.suffix != ".json" or not _holds_talk(path):
+        return False
+    try:
+        return any((one / path.name).is_file() for one in folder.parent.iterdir() if one != folder)
+    except OSError:  # a folder above that may not be looked into
+        return False
+
+
+def _holds_talk(path: Path) -> bool:
+    row = _begins(path)
+    return row is not None and any(isinstance(row.get(name), list) for name in ("messages", "contents"))
+
+
+def _speaks(row: Mapping[str, Any]) -> bool:
+    return bool({"content", "parts", "tool_calls"} & set(row)) and not {"messages", "message"} & set(row)
+
+
+def _begins(path: Path) -> dict[str, Any] | None:
+    """Return the first object of a JSON file or of JSON lines, as far as its beginning goes."""
+    if not path.name.endswith((".json", ".jsonl", ".ndjson")):
+        return None
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_TALK_HEAD).removeprefix(BOM).lstrip()
+    except OSError:
+        return None
+    if head[:1] not in (b"[", b"{"):
+        return None
+    for text in (head, head.split(b"\n", 1)[0]):
+        try:
+            value = from_json(text, allow_partial=True)
+        except ValueError:
+            continue
+        first = value[0] if isinstance(value, list) and value else value
+        return first if isinstance(first, dict) else None
+    return None
+
+
 def stands_alone(path: Path) -> bool:
     """Tell whether what a file gives follows from its own bytes, and not from files beside it as well."""
-    return not (path.name.endswith(_TRAJ) or is_split(path) or is_session(path))
+    return not (path.name.endswith(_TRAJ) or is_split(path) or is_session(path) or is_run_file(path))
 
 
 def files_in(folder: Path) -> list[Path]:

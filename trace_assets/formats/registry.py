@@ -16,16 +16,26 @@ from pydantic_core import from_json
 
 from trace_assets.errors import InputError
 from trace_assets.formats.atif import AtifImporter
+from trace_assets.formats.chat_files import ChatFileImporter
 from trace_assets.formats.claude_code import ClaudeCodeImporter
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
-from trace_assets.formats.problem import Problem, differs, files_in, repeated, unnamable, unreadable
+from trace_assets.formats.problem import (
+    Problem,
+    differs,
+    files_in,
+    is_run_file,
+    repeated,
+    unnamable,
+    unreadable,
+)
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_folder import Tau2FolderImporter
 from trace_assets.formats.tau_bench import TauBenchImporter
+from trace_assets.formats.verdict_table import is_verdict_table, read_verdicts
 from trace_assets.formats.verifiers import VerifiersImporter
 from trace_assets.records import Task, Trajectory
 from trace_assets.system.progress import progress
@@ -83,8 +93,9 @@ IMPORTERS: tuple[Importer, ...] = (
     SpanImporter(),
     OpenAIChatImporter(),
     ParquetImporter(),
+    ChatFileImporter(),
 )
-"""Every format, in the order in which they are tried."""
+"""Every format, in the order in which they are tried; the last one only where no other fits."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +134,16 @@ def read_trajectories(
     files, problems = expand(paths, format)
     if not files:
         raise InputError("no file was named to read trajectories from; name at least one.")
+    tables = [path for path in files if format == "auto" and is_verdict_table(path)]
+    verdicts = read_verdicts(tables)
+    files = [path for path in files if path not in tables]
     imported, seen, tasks = Imported(problems=problems), dict[str, Trajectory](), dict[str, Task]()
     with progress("reading trajectories", len(files)) as bar:
         for file in files:
-            for item in _items(file, format, allowance):
+            for item in verdicts.judged(_items(file, format, allowance)):
                 _keep(item, file, imported, seen, tasks)
             bar.advance(note=file.name)
+    imported.problems.extend(verdicts.told(tables))
     if not imported.trajectories:
         reasons = " ".join(str(problem) for problem in imported.problems[:3])
         reasons = reasons or "They hold no trajectories."
@@ -155,7 +170,8 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
         return Problem(path=str(path), message=message, kind="unreadable")
     with path.open("rb") as stream:
         head = with_line_ends(stream.read(HEAD_BYTES).removeprefix(BOM))
-    fitting = named or [one for one in IMPORTERS if one.sniff(path, head)]
+    fitting = named or [one for one in IMPORTERS[:-1] if one.sniff(path, head)]
+    fitting = fitting or [one for one in IMPORTERS[-1:] if one.sniff(path, head)]
     if len(fitting) > 1:
         names = " and ".join(one.name for one in fitting)
         message = f"the file could be {names}; say which with --format {fitting[0].name}"
@@ -189,7 +205,10 @@ def expand(paths: Iterable[str | Path], format: str = "auto") -> tuple[list[Path
         if not fitting:
             said = f"none of its {len(found):,} files is in a known form"
             raise InputError(f"the folder {path} holds no trajectories: {said}. {OWN_FORM}.")
-        passed_over = [one for one in found if one not in set(fitting)]
+        runs = {one.parent for one in fitting if is_run_file(one)}
+        rest = set(found) - set(fitting)
+        rest -= {one for one in rest if one.parent in runs and one.suffix == ".json"}
+        passed_over = [one for one in found if one in rest]
         if passed_over:
             message = (
                 f"{len(passed_over):,} of its {len(found):,} files hold no trajectories in a known form, "
@@ -199,6 +218,7 @@ def expand(paths: Iterable[str | Path], format: str = "auto") -> tuple[list[Path
                 Problem(path=str(path), message=message, severity="notice", kind="unknown_format")
             )
         files += fitting
+        files += [one for one in sorted(path.rglob("*.[ct]sv")) if format == "auto" and is_verdict_table(one)]
     return list(dict.fromkeys(files)), problems
 
 

@@ -28,6 +28,7 @@ from trace_assets.formats.problem import Problem, ProblemLog, batch_of, reading,
 from trace_assets.formats.registry import expand
 from trace_assets.formats.spool import Spool
 from trace_assets.formats.tau2_file import Tau2File
+from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.files import replacing_file, replacing_folder
@@ -96,7 +97,10 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
     paths, notices = expand(paths, format)
     files = IngestedFiles(study.home.inbox, format)
     # A batch is laid as a whole: where one of its files is new, all of them are read.
-    due = {batch_of(path) for path in paths if not files.known(path)}
+    tables = {path for path in paths if is_verdict_table(path)}
+    due = {
+        batch_of(path) for path in paths if tables or not files.known(path)
+    }  # a table may judge any of them
     known = [path for path in paths if files.known(path) and batch_of(path) not in due]
     outcome = Ingested({}, {}, skipped=[str(path) for path in known])
     for notice in notices:
@@ -142,7 +146,7 @@ def inbox(study: Study, batch: str) -> Store:
 
 def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
     """Return trajectory id to batch, for the batches that these files do not replace."""
-    own = {batch_of(path) for path in paths}
+    own = {batch_of(path) for path in paths if not is_verdict_table(path)}
     others = [batch for batch in batches(study) if batch not in own]
     return {name: batch for batch in others for name in _column(inbox(study, batch), TrajectoryHead)}
 

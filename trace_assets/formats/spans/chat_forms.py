@@ -73,6 +73,62 @@ def answered(value: Any) -> list[Said]:
     return list(_found(value, "assistant", _ANSWER, _DEEP))
 
 
+def in_chat_form(messages: list[Any], system: Any = None) -> list[Any]:
+    """Return messages in the chat form; those that are in it stay as they are.
+
+    Results that name no call (Gemini) answer the first open call of their tool.
+
+    Args:
+        messages: Messages; what is none is left to whoever reads them.
+        system: What the request told the model apart from the messages, where no message does.
+
+    >>> call = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {"x": 1}}}]}
+    >>> in_chat_form([call])[0]["tool_calls"]
+    [{'id': 'call_0_0', 'name': 'add', 'arguments': {'x': 1}}]
+    """
+    told: list[Any] = []
+    open_calls: list[Said] = []
+    for number, one in enumerate(messages):
+        foreign = isinstance(one, Mapping) and _is_foreign(one)
+        for said in _message(one, "user") if foreign else [one]:
+            if foreign:
+                _number_calls(said, f"call_{number}", open_calls)
+            told.append(said)
+    words = _text(_dict(system).get("parts", system)) if system else ""
+    first = told[0] if told and isinstance(told[0], Mapping) else {}
+    if words and first.get("role") not in ("system", "developer"):
+        told.insert(0, {"role": "system", "content": words})
+    return told
+
+
+def _is_foreign(one: Mapping[str, Any]) -> bool:
+    """Tell whether a message keeps calls or results among its parts, or names its speaker elsewhere."""
+    if not isinstance(one.get("role"), str):
+        return is_message(one)
+    parts = one.get("content")
+    if parts is None and isinstance(one.get("parts"), list):
+        return True
+    return isinstance(parts, list) and any(
+        isinstance(part, Mapping) and str(part.get("type")).replace("-", "_") in _DOING for part in parts
+    )
+
+
+def _number_calls(said: Said, prefix: str, open_calls: list[Said]) -> None:
+    """Give calls without an id one, and results without one that of the call that they answer."""
+    for place, call in enumerate(said.get("tool_calls") or ()):
+        call["id"] = call["id"] or f"{prefix}_{place}"
+        open_calls.append(call)
+    if said["role"] != "tool":
+        return
+    number, name = said.get("tool_call_id"), said.get("name")
+    unnamed = number is None
+    fits = (one for one in open_calls if one["id"] == number or (unnamed and name in (None, one["name"])))
+    answers = next(fits, None)
+    if answers is not None:
+        open_calls.remove(answers)
+        said["tool_call_id"] = answers["id"]
+
+
 def text_of(value: Any) -> str:
     """Return a result as text: JSON where it is none."""
     if value is None:
@@ -107,7 +163,7 @@ def _found(value: Any, role: str, keys: tuple[str, ...], depth: int) -> Iterator
         for one in items[:1] if _is_choice(items) else items:
             yield from _found(one, role, keys, depth - 1)
     elif isinstance(value, Mapping):
-        if _is_message(value):
+        if is_message(value):
             yield from _message(value, role)
             return
         system = value.get("system", value.get("instructions"))
@@ -137,7 +193,8 @@ def _is_choice(items: list[Any]) -> bool:
     )
 
 
-def _is_message(value: Mapping[str, Any]) -> bool:
+def is_message(value: Mapping[str, Any]) -> bool:
+    """Tell whether an object is a message in one of these forms."""
     kind = value.get("type")
     if kind in ("function_call", "function_call_output", "reasoning", "constructor") or "role" in value:
         return kind != "constructor" or "kwargs" in value
@@ -218,6 +275,20 @@ _PARTS = frozenset(
 )
 
 
+_DOING = frozenset(
+    {
+        "tool_call",
+        "tool_call_response",
+        "tool_use",
+        "tool_result",
+        "tool_error",
+        "thinking",
+        "redacted_thinking",
+    }
+)
+"""Parts that are no words: the chat form has other places for them."""
+
+
 def _taken_apart(parts: Any) -> tuple[list[str], list[Said], list[Said], list[str]]:
     """Return the texts, the calls, the results and the thoughts of a message's content."""
     texts: list[str] = []
@@ -236,10 +307,7 @@ def _taken_apart(parts: Any) -> tuple[list[str], list[Said], list[Said], list[st
         if isinstance(called, Mapping):
             calls.append(_call(called))
         elif isinstance(returned, Mapping):
-            name, given = returned.get("name"), text_of(returned.get("response"))
-            results.append(
-                {"role": "tool", "tool_call_id": returned.get("id"), "name": name, "content": given}
-            )
+            results.append(_returned(returned))
         elif kind in ("tool_call", "tool_use"):
             calls.append(_call(part))
         elif kind in ("tool_call_response", "tool_result", "tool_error"):
@@ -253,6 +321,20 @@ def _taken_apart(parts: Any) -> tuple[list[str], list[Said], list[Said], list[st
         elif not kind:
             texts.append(text_of(dict(part)))
     return texts, calls, results, thoughts
+
+
+def _returned(part: Mapping[str, Any]) -> Said:
+    """Return a result of Gemini's: by its rules an `error` tells that the call failed."""
+    given = part.get("response")
+    inner = given if isinstance(given, Mapping) else {}
+    alone = len(inner) == 1 and ("output" in inner or "result" in inner)
+    return {
+        "role": "tool",
+        "tool_call_id": part.get("id"),
+        "name": part.get("name"),
+        "content": text_of(next(iter(inner.values())) if alone else given),
+        "is_error": bool(inner.get("error")),
+    }
 
 
 _ANSWERED = ("tool_use_id", "tool_call_id", "toolCallId", "id")
