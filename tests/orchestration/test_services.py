@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from simulations import simulation_file
 
 from trace_assets.cli.progress import run_sync
 from trace_assets.definitions import build
-from trace_assets.orchestration.automation import PROMISED, freshness_policy
+from trace_assets.orchestration.automation import PAUSES, PROMISED, attempt, freshness_policy
 from trace_assets.orchestration.instance import TASK_BATCH, prepare_instance
 from trace_assets.orchestration.jobs import confirm
 from trace_assets.orchestration.planner import plan
@@ -67,6 +69,35 @@ def test_a_new_file_asks_for_its_own_partition_and_nothing_else(study: Study) ->
     assert [row.file for row in study.store.read(Quarantined)] == ["bad.json"]
     again = tick(study, "watched_trajectories", instance)
     assert [one.run_key for one in again.run_requests or []] == [request.run_key]  # Dagster drops it
+
+
+def a_run(number: int, status: dg.DagsterRunStatus, tags: Mapping[str, str]) -> dg.DagsterRun:
+    run_id = f"00000000-0000-4000-8000-{number:012d}"
+    return dg.DagsterRun(job_name="x", run_id=run_id, status=status, tags=tags)
+
+
+def test_a_file_whose_run_did_not_come_through_is_tried_again_and_then_told_of(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulation_file(study.home.path / "watch" / "trajectories" / "new.json", "a", n=3, lacking=1)
+    instance = dg.DagsterInstance.ephemeral()
+    (request,) = tick(study, "watched_trajectories", instance).run_requests or []
+    batch = str(request.partition_key)
+    tags = {**request.tags, "dagster/partition": batch}
+    for number, pause in enumerate((*PAUSES, 60.0)):
+        assert attempt(instance, "trajectories", batch) == number + 1
+        run = instance.add_run(a_run(number, dg.DagsterRunStatus.STARTED, tags))
+        assert attempt(instance, "trajectories", batch) == 0  # it is on its way
+        instance.report_run_failed(run)
+        (record,) = instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]))
+        ended = record.update_timestamp.timestamp()
+        monkeypatch.setattr(time, "time", lambda at=ended + pause - 1: at)
+        assert not attempt(instance, "trajectories", batch)
+        monkeypatch.setattr(time, "time", lambda at=ended + pause + 1: at)
+    assert "trace sync" in str(tick(study, "watched_trajectories", instance).skip_reason)
+    # What a person ended is left alone.
+    instance.add_run(a_run(9, dg.DagsterRunStatus.CANCELED, {**tags, "dagster/partition": "other"}))
+    assert attempt(instance, "trajectories", "other") is None
 
 
 def test_tasks_wait_for_the_base_model(study: Study) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -143,6 +144,9 @@ def with_freshness(assets: Sequence[dg.AssetsDefinition], section: Schedule) -> 
 
 ASSETS = ("tasks", "trajectories")
 """What a new batch needs made; everything after it is the light layers' sensor's."""
+PAUSES = (60.0, 600.0)
+"""Seconds from the end of a run that did not come through to the next for the same file. It may never have
+begun (a busy machine, a code server that did not answer), or have met a full disk."""
 
 _WORDS: dict[ArrivalKind, str] = {
     "tasks": "Tasks for the live target as JSON lines: the base policy is rolled out on the new ones.",
@@ -172,15 +176,29 @@ def _watch_sensor(study: Study, kind: ArrivalKind) -> dg.SensorDefinition:
             context.log.warning(
                 f"{', '.join(held)} wait for the base model; run `trace sync --select base_model`."
             )
+        attempts = {one.batch: attempt(context.instance, kind, one.batch) for one in ready}
+        given_up = sorted(batch for batch, number in attempts.items() if number is None)
+        if given_up:
+            context.log.warning(_given_up(given_up))
+        ready = [one for one in ready if attempts[one.batch]]
         if not ready:
-            return dg.SensorResult(skip_reason=_why_nothing(seen, held))
+            waits = ", ".join(batch for batch, number in attempts.items() if number == 0)
+            words = (
+                _given_up(given_up)
+                if given_up
+                else f"{waits} being made, or soon tried again."
+                if waits
+                else ""
+            )
+            return dg.SensorResult(skip_reason=words or _why_nothing(seen, held))
         known = set(context.instance.get_dynamic_partitions(str(TASK_BATCH.name)))
         new = [one.batch for one in ready if one.batch not in known]
         return dg.SensorResult(
             dynamic_partitions_requests=[TASK_BATCH.build_add_request(new)] if new else [],
             run_requests=[
                 dg.RunRequest(
-                    run_key=f"{one.batch}:{one.content_hash}",  # Dagster never launches a key twice
+                    # Dagster never launches a key twice, so each attempt has one of its own.
+                    run_key=f"{one.batch}:{one.content_hash}:{attempts[one.batch]}",
                     partition_key=one.batch,
                     asset_selection=[dg.AssetKey(name) for name in ASSETS],
                     tags={"trace/by": f"watched_{kind}"},
@@ -198,6 +216,37 @@ def _watch_sensor(study: Study, kind: ArrivalKind) -> dg.SensorDefinition:
         description=f"{_WORDS[kind]} Watches {folder}. What cannot be used goes to the quarantine with the "
         "reason (table `quarantine`); the same content twice does nothing.",
     )
+
+
+def attempt(instance: dg.DagsterInstance, kind: ArrivalKind, batch: str) -> int | None:
+    """Return which attempt at a batch is to be launched now.
+
+    What a person ended is not begun again: it counts as given up.
+
+    Args:
+        instance: Where runs are recorded.
+        kind: Of the folder that the batch came by.
+        batch: One whose trajectories are not in the store yet.
+
+    Returns:
+        Counted from 1; 0 where a run is on its way or the pause after one has not passed, None after the
+        last.
+    """
+    tags = {"trace/by": f"watched_{kind}", "dagster/partition": batch}
+    found = instance.get_run_records(dg.RunsFilter(tags=tags), limit=len(PAUSES) + 1)
+    runs = [run for run in found if not run.dagster_run.is_success]
+    if any(not run.dagster_run.is_finished for run in runs):
+        return 0
+    if len(runs) > len(PAUSES) or any(run.dagster_run.status is dg.DagsterRunStatus.CANCELED for run in runs):
+        return None
+    if runs and time.time() < runs[0].update_timestamp.timestamp() + PAUSES[len(runs) - 1]:
+        return 0
+    return len(runs) + 1
+
+
+def _given_up(batches: Sequence[str]) -> str:
+    named = ", ".join(batches)
+    return f"{named}: no run came through, and none is begun any more; see the last one, then `trace sync`."
 
 
 def _sentences(seen: Look) -> list[str]:
