@@ -39,6 +39,9 @@ mutation Reload($name: String!) {
 }
 """
 EVERY_SECONDS = 1.0
+PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "600"}
+"""How long Dagster's services wait for the process that has the definitions, which begins every run. Its
+minute by default is too short beside a training: runs were marked as failed before they began."""
 
 
 def ui(
@@ -137,6 +140,7 @@ def _dagster(host: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
+            env={**PATIENCE, **os.environ},
             # Ctrl-C reaches it once, from here: at a second one it would not wait for its services.
             start_new_session=True,
             preexec_fn=_begin,
