@@ -69,6 +69,7 @@ def test_an_asset_of_it_is_made_in_the_history_of_the_project(tmp_path: Path) ->
 def test_the_launchpad_offers_every_setting_with_its_meaning() -> None:
     schema = WholeLoop.to_config_schema().as_field()
     text = json.dumps(WholeLoop.model_json_schema())
+    assert [name for name, one in WholeLoop.model_fields.items() if not one.description] == ["settings"]
     assert schema is not None
     for section in Settings.model_fields:
         for key, field in keys_of(section).items():

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
 from trace_assets.orchestration.automation import PROMISED
 from trace_assets.orchestration.configuration import overrides, settings_config
@@ -41,10 +42,16 @@ class WholeLoop(dg.Config):
     `settings` hold for this run alone: what they change is due again once trace.toml is in force.
     """
 
-    select: list[str] = []
-    again: list[str] = []
-    keep: bool = False
-    jobs: int | None = None
+    select: list[str] = Field(
+        [], description="Assets to bring up to date, or items `asset[partition]`; none: all."
+    )
+    again: list[str] = Field(
+        [],
+        description="Assets, or items `asset[partition]`, whose finished work may be replaced: episodes that "
+        "were played, weights, paid answers.",
+    )
+    keep: bool = Field(False, description="Leave finished work that is due as it is, and go on without.")
+    jobs: int | None = Field(None, description="Items at once; left out: two, or one on one core.")
     settings: SettingsOfTheRun = SettingsOfTheRun()  # type: ignore[valid-type]
 
 
