@@ -63,7 +63,11 @@ def test_columns_say_what_they_mean() -> None:
 
 def test_description_names_the_tables_and_their_keys() -> None:
     def routing() -> None:
-        """Where tasks go."""
+        """Where tasks go.
+
+        Args:
+            study: The study.
+        """
 
     text = describe(routing, (RouterScore,))
     assert text.startswith("Where tasks go.\n\nTable `router_scores`: how good a router is")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ def column_schema(record: type[Record]) -> dg.TableSchema:
 
 def describe(work: Callable[..., object], records: Sequence[type[Record]]) -> str:
     """Return an asset's description: its function's docstring, and which tables it writes."""
-    lines = [inspect.getdoc(work) or ""]
+    # What comes from `Args:` on is for those who call it.
+    lines = [re.split(r"\n\n(?:Args|Returns|Raises):\n", inspect.getdoc(work) or "")[0]]
     for record in records:
         words = (inspect.getdoc(record) or "").split("\n\n")[0].replace("\n", " ")
         said = words.partition(": ")[2].rstrip(".") or "its rows"
