@@ -32,7 +32,7 @@ ENOUGH = 8
     light=True,
 )
 def write_decision_patterns(study: Study, capability_id: str) -> StageResult:
-    """A firewall: what a bounded number of labelled runs decided, the earliest batches first.
+    """A cut-off: what a bounded number of labelled runs decided, the earliest batches first.
 
     They are chosen once there are enough: runs of later batches show no better what is right, and would have
     every environment audited, and every adapter trained, anew.

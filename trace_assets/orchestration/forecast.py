@@ -48,7 +48,7 @@ REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
     "learnability": write_learnability,
 }
 """Light assets whose content is found out by making them."""
-FIREWALLS = frozenset(
+CUT_OFFS = frozenset(
     {
         *("batch_capabilities", "selected_capabilities", "capability_spec", "environment_verdict"),
         *("pilot", "curriculum", "routing_trials"),
@@ -114,7 +114,7 @@ class _Rehearsal:
             version = None
         else:
             version = self._make(item)
-        if version is None and before is not None and item.asset in FIREWALLS:
+        if version is None and before is not None and item.asset in CUT_OFFS:
             version = before.version  # it holds
         elif version is None:
             self.unknown.add(item)

@@ -84,7 +84,7 @@ class ContractRow(Record):
 class DecisionPattern(Record):
     """Row of the table `decision_patterns`: what a labelled run decided about one thing.
 
-    This is a firewall: environments are held against these few runs, and a later batch changes nothing once
+    This is a cut-off: environments are held against these few runs, and a later batch changes nothing once
     there are enough of them.
     """
 
