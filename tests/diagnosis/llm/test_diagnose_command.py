@@ -143,7 +143,8 @@ def test_the_kit_and_the_forecast_from_the_command_line(home: Path, reader: Hone
         assert json.loads(checked.stdout)["failed"] == 0
         made = len(server.bodies)
         seen = diagnose(home, server.url, command="analyst forecast --json")
-        assert {row["stage"] for row in json.loads(seen.stdout)["stages"]} == {"discovery", "labels"}
+        stages = {row["stage"] for row in json.loads(seen.stdout)["stages"]}
+        assert stages == {"discovery", "labels", "further reading"}
         assert len(server.bodies) == made
     detectors = diagnose(home, "http://x/v1", command="analyst check detectors --json")
     assert json.loads(detectors.stdout)["failed"] == 0
