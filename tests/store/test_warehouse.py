@@ -323,3 +323,22 @@ def test_json_columns_can_be_looked_into(home: Home) -> None:
     store.write([Task(task_id="a", target="t", task_batch="b", payload={"seed": 7})], Task)
     with Warehouse(home) as warehouse:
         assert warehouse.query("SELECT payload ->> 'seed' FROM tasks").item() == "7"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM query_table('ga' || 'p_table')",
+        "SELECT * FROM (SHOW TABLES) WHERE name = 'gap_table'",
+        "FROM duckdb_views() SELECT count(*) WHERE view_name = 'why_failed' HAVING count(*) = 1",
+        "/* all */ SHOW TABLES",
+        "SELECT wilson_low(1, 2) FROM failures LIMIT 0",
+        "EXPLAIN FROM descendants",
+    ],
+)
+def test_what_a_query_names_in_any_way_is_there(filled: Home, sql: str) -> None:
+    with Warehouse(filled) as warehouse:
+        in_one = warehouse.query(sql)
+    with Warehouse(filled) as warehouse:
+        warehouse.tables()
+        assert warehouse.query(sql).shape == in_one.shape

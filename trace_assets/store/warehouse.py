@@ -32,9 +32,9 @@ class Warehouse:
     """Read-only SQL over the tables of a home.
 
     Opening takes no lock on any file: there may be any number of warehouses, also while tables are written.
+    Views of the tables are made when a query first names them: all of them take longer than most queries.
     A table that was not written yet is there with its columns and no rows; one that was written and lost is
-    an error. Nothing outside the tables' folder
-    can be read, and nothing can be written.
+    an error. Nothing outside the tables' folder can be read, and nothing can be written.
 
     >>> import trace_assets
     >>> with trace_assets.warehouse() as warehouse:
@@ -47,7 +47,7 @@ class Warehouse:
 
         Args:
             home: Whose tables.
-            only: These tables alone and no further view, which opens faster; none stands for everything.
+            only: These tables alone and no further view; none stands for everything.
         """
         self.home = home
         self.connection = duckdb.connect(":memory:")
@@ -58,8 +58,10 @@ class Warehouse:
         self.connection.execute(f"SET memory_limit = '{memory_bytes() // 2**21} MiB'")  # half of it
         self._store, self._scripts = Store.of(home), [] if only else scripts()
         self._broken: dict[str, str] = {}
-        for _, statement in statements(self.connection, home.tables, only=only, broken=self._broken):
-            self.connection.execute(statement)
+        self._to_make = {record.table: record for record in only or TABLES}
+        """Tables without a view as yet."""
+        self._to_run = list(self._scripts)
+        """Scripts that were not run as yet."""
         readable = f"{quoted(home.tables)}, {quoted(_as_it_reads(home.tables))}"  # DuckDB compares letters
         self.connection.execute(f"SET allowed_directories = [{readable}]")
         self.connection.execute("SET python_enable_replacements = false")
@@ -95,6 +97,7 @@ class Warehouse:
         Args:
             tables: Those to look at; None looks at all.
         """
+        self._make_views(self._to_make if tables is None else tables)
         found = dict(self._broken)
         for record in TABLES:
             wanted = tables is None or record.table in tables
@@ -109,6 +112,7 @@ class Warehouse:
 
     def tables(self) -> list[str]:
         """Return the names of all tables and views."""
+        self._make_all()
         rows = self.connection.execute(
             "SELECT table_name FROM information_schema.tables ORDER BY table_name"
         ).fetchall()
@@ -193,7 +197,34 @@ class Warehouse:
         for said in self.lost(touched(sql, [record.table for record in TABLES], self._scripts)).values():
             raise InputError(said)
         values = dict(parameters) if isinstance(parameters, Mapping) else parameters
-        return told_apart(self.connection.sql(sql, params=values or None))
+        if asks_what_there_is(sql):
+            self._make_all()
+        self._run_scripts(scripts_of(sql, self._scripts))
+        try:
+            return told_apart(self.connection.sql(sql, params=values or None))
+        except duckdb.CatalogException:
+            if not (self._to_make or self._to_run):
+                raise
+            self._make_all()  # it may name them in some other way; and DuckDB suggests names that are there
+            return told_apart(self.connection.sql(sql, params=values or None))
+
+    def _make_all(self) -> None:
+        self._make_views(list(self._to_make))
+        self._run_scripts(self._scripts)
+
+    def _make_views(self, tables: Collection[str]) -> None:
+        for name, record in [one for one in self._to_make.items() if one[0] in tables]:
+            try:
+                select = table_select(self.connection, self.home.tables, record)
+            except InputError as error:
+                self._broken[name], select = str(error), no_rows(record)
+            self.connection.execute(f'CREATE VIEW "{name}" AS {select}')
+            del self._to_make[name]
+
+    def _run_scripts(self, wanted: Collection[str]) -> None:
+        for script in [one for one in self._to_run if one in wanted]:
+            self.connection.execute(script)
+            self._to_run.remove(script)
 
     def _must_read(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None) -> None:
         if "\0" in sql:  # DuckDB would run what stands before it
@@ -420,12 +451,7 @@ def scripts() -> list[str]:
 
 
 def statements(
-    connection: duckdb.DuckDBPyConnection,
-    tables: Path,
-    *,
-    copy: bool = False,
-    only: Sequence[type[Record]] = (),
-    broken: dict[str, str] | None = None,
+    connection: duckdb.DuckDBPyConnection, tables: Path, *, copy: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Yield (name, statement) for everything that SQL sees, in an order in which each can be run.
 
@@ -433,20 +459,15 @@ def statements(
         connection: Where they will be run; it is asked for the files' columns.
         tables: The home's folder of tables.
         copy: Make tables that hold the rows instead of views of the files.
-        only: These tables alone, without the views of `sql/views/`; none stands for everything.
-        broken: Takes the sentence about each table that cannot be read, which then has no rows; None raises
-            it.
+
+    Raises:
+        InputError: A table cannot be read.
     """
     what = "TABLE" if copy else "VIEW"
-    for record in only or TABLES:
-        try:
-            select = table_select(connection, tables, record)
-        except InputError as error:
-            if broken is None:
-                raise
-            broken[record.table], select = str(error), no_rows(record)
+    for record in TABLES:
+        select = table_select(connection, tables, record)
         yield record.table, f'CREATE {what} "{record.table}" AS {select}'
-    for number, script in enumerate([] if only else scripts()):
+    for number, script in enumerate(scripts()):
         yield f"sql/views {number}", script
 
 
@@ -457,6 +478,7 @@ _WORD = re.compile(r"\w+")
 _MADE = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:VIEW|MACRO|FUNCTION|TABLE)\s+\"?(\w+)", re.IGNORECASE)
 _ANYTHING = frozenset({"query", "query_table", "glob"})
 """Functions that read what a text says, which may be put together from parts."""
+_CATALOG = frozenset({"information_schema", "show", "describe"})
 
 
 def touched(sql: str, tables: Collection[str], scripts: Iterable[str]) -> set[str]:
@@ -473,19 +495,49 @@ def touched(sql: str, tables: Collection[str], scripts: Iterable[str]) -> set[st
     >>> sorted(touched("FROM read_parquet('x/*.parquet')", ["labels", "trajectories"], views))
     ['labels', 'trajectories']
     """
-    defined = _definitions(scripts)
-    words, new = set[str](), _words(sql)
-    while new - words:
-        words |= new
-        new = set().union(*(_words(defined[word]) for word in words & defined.keys()))
+    words = _all_words(sql, _definitions(scripts))
     if words & _ANYTHING or any("parquet" in word or word.startswith("read_") for word in words):
         return set(tables)
     return words & set(tables)
 
 
+def scripts_of(sql: str, scripts: Collection[str]) -> set[str]:
+    """Return those of the scripts that make a view or macro which a query, or another such script, names.
+
+    >>> views = ["CREATE VIEW a AS FROM b", "CREATE VIEW b AS FROM t", "CREATE VIEW c AS FROM t"]
+    >>> sorted(scripts_of("FROM a", views))
+    ['CREATE VIEW a AS FROM b', 'CREATE VIEW b AS FROM t']
+    """
+    defined = _definitions(scripts)
+    return {defined[word] for word in _all_words(sql, defined) & defined.keys()}
+
+
+def asks_what_there_is(sql: str) -> bool:
+    """Tell whether a query may ask for the tables and views themselves, not only for rows of those it names.
+
+    >>> [asks_what_there_is(one) for one in ("SHOW TABLES", "FROM duckdb_views()", "SELECT 1 FROM labels")]
+    [True, True, False]
+    """
+    words = _words(sql)
+    return (
+        not words & {"select", "from"}
+        or not words.isdisjoint(_CATALOG)
+        or any(word.startswith(("duckdb_", "pragma_", "sqlite_", "pg_")) for word in words)
+    )
+
+
 def _definitions(scripts: Iterable[str]) -> Mapping[str, str]:
     """Return the script that makes a view or macro by its name."""
     return {name.lower(): script for script in scripts for name in _MADE.findall(script)}
+
+
+def _all_words(sql: str, defined: Mapping[str, str]) -> set[str]:
+    """Return the words of a query, and of what makes the views and macros among them."""
+    words, new = set[str](), _words(sql)
+    while new - words:
+        words |= new
+        new = set().union(*(_words(defined[word]) for word in words & defined.keys()))
+    return words
 
 
 def _words(sql: str) -> set[str]:
