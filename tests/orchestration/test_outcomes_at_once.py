@@ -28,6 +28,10 @@ class Looks:
         self.at.append(None if touched is None else set(touched))
         return []
 
+    def wants(self, item: Item) -> bool:
+        """Tell that nothing is read again: no dictionary is looked at."""
+        return False
+
 
 def ended(outcome: list[Outcome] | BaseException) -> Future[list[Outcome]]:
     future: Future[list[Outcome]] = Future()
