@@ -14,7 +14,7 @@ from honest_reader import HonestReader
 from trace_assets.diagnosis.contrast import contrast_matrix
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.llm.causes import cause_question, judge_lacks, lacks_of
-from trace_assets.diagnosis.llm.context import Context, difference_lines
+from trace_assets.diagnosis.llm.context import LONGEST_CHECK, Context, difference_lines, failed_checks
 from trace_assets.diagnosis.llm.discovery import Known, discovery_question, draw_batches
 from trace_assets.diagnosis.llm.labelling import (
     cases_and_parents,
@@ -29,6 +29,7 @@ from trace_assets.diagnosis.triage import FAULTS
 from trace_assets.records import (
     ActionDiff,
     Capability,
+    Check,
     Label,
     LackCause,
     Message,
@@ -155,6 +156,17 @@ def test_differences_are_told_in_words() -> None:
     assert lines[1] == 'done otherwise (message 1): cancel, expected (id="R1"), done (id="R2")'
     assert difference_lines([], True) == ["every expected change was made, and no other"]
     assert difference_lines([], False) == []
+
+
+def test_what_a_check_asked_for_is_told_whole_unless_it_is_very_long() -> None:
+    wanted = "(?=.*" + "|".join(f"word{number}" for number in range(90)) + ")"
+    checks = (
+        Check(name="answer", kind="communicate", passed=False, detail=wanted),
+        Check(name="page", kind="communicate", passed=False, detail="x" * 2 * LONGEST_CHECK),
+    )
+    whole, cut = failed_checks(run("r").model_copy(update={"checks": checks}))
+    assert whole == f"check failed: communicate answer ({wanted})"
+    assert cut.endswith("x)") and len(cut) < LONGEST_CHECK + 50
 
 
 def test_no_run_is_read_twice_while_another_was_not() -> None:

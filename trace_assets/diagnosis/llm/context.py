@@ -17,6 +17,8 @@ LONGEST_TOOL = 300
 MOST_DIFFS = 12
 """Differences from what was expected that are told of one run."""
 LONGEST_VALUE = 300
+LONGEST_CHECK = 1200
+"""Characters that are told of what a check asked for: a pattern or a difference that is cut says little."""
 
 _DATE = re.compile(
     r"\b(?:\d{4}-\d{2}-\d{2}|\d{1,2}[./]\d{1,2}[./]\d{4}|(?:January|February|March|April|May|June|July|August|"
@@ -138,6 +140,6 @@ def failed_checks(trajectory: Trajectory) -> list[str]:
     failed = [one for one in trajectory.checks if one.passed is False and one.gates]
     return [
         f"check failed: {one.kind} {one.name}"
-        + (f" ({' '.join(one.detail.split())[:200]})" if one.detail else "")
+        + (f" ({' '.join(one.detail.split())[:LONGEST_CHECK]})" if one.detail else "")
         for one in failed[:MOST_DIFFS]
     ]
