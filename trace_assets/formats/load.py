@@ -16,7 +16,7 @@ from trace_assets.formats.registry import Item, choose
 from trace_assets.formats.spool import Spool
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_parts import Seen, read_parts
-from trace_assets.formats.verdict_table import Verdicts, is_verdict_table, read_verdicts
+from trace_assets.formats.verdict_table import Verdicts, set_apart
 from trace_assets.records import Task, Trajectory
 from trace_assets.system.progress import Bar, progress
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge, Unfolding
@@ -72,9 +72,7 @@ def load(
     """
     if not paths:
         raise InputError("no file was named to read trajectories from; name at least one.")
-    tables = [path for path in paths if format == "auto" and is_verdict_table(path)]
-    verdicts = read_verdicts(tables)
-    paths = [path for path in paths if path not in tables]
+    paths, verdicts = set_apart(paths, format)
     loaded = Loaded()
     seen: Seen = {name: f"batch '{batch}'" for name, batch in held.items()}
     tasks: dict[str, _Known] = {}
@@ -87,7 +85,7 @@ def load(
             free -= _load_one(
                 path, format, seen, tasks, loaded, folder, stack, allowance, most, bar, verdicts
             )
-    for problem in verdicts.told(tables):
+    for problem in verdicts.told():
         loaded.problems.add(problem)
     if not any(spool.n_trajectories for spool in loaded.batches.values()):
         held_only = any(kind == "held" for _, kind, _ in loaded.problems.counts)

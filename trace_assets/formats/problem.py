@@ -8,6 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -346,6 +347,16 @@ def _begins(path: Path) -> dict[str, Any] | None:
     """Return the first object of a JSON file or of JSON lines, as far as its beginning goes."""
     if not path.name.endswith((".json", ".jsonl", ".ndjson")):
         return None
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return _beginning(path.absolute(), about.st_size, about.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _beginning(path: Path, _size: int, _changed: int) -> dict[str, Any] | None:
+    """Return what `_begins` does, which is asked for with every row of a file."""
     try:
         with path.open("rb") as stream:
             head = stream.read(_TALK_HEAD).removeprefix(BOM).lstrip()

@@ -35,7 +35,7 @@ from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_folder import Tau2FolderImporter
 from trace_assets.formats.tau_bench import TauBenchImporter
-from trace_assets.formats.verdict_table import is_verdict_table, read_verdicts
+from trace_assets.formats.verdict_table import is_verdict_table, set_apart
 from trace_assets.formats.verifiers import VerifiersImporter
 from trace_assets.records import Task, Trajectory
 from trace_assets.system.progress import progress
@@ -134,16 +134,14 @@ def read_trajectories(
     files, problems = expand(paths, format)
     if not files:
         raise InputError("no file was named to read trajectories from; name at least one.")
-    tables = [path for path in files if format == "auto" and is_verdict_table(path)]
-    verdicts = read_verdicts(tables)
-    files = [path for path in files if path not in tables]
+    files, verdicts = set_apart(files, format)
     imported, seen, tasks = Imported(problems=problems), dict[str, Trajectory](), dict[str, Task]()
     with progress("reading trajectories", len(files)) as bar:
         for file in files:
             for item in verdicts.judged(_items(file, format, allowance)):
                 _keep(item, file, imported, seen, tasks)
             bar.advance(note=file.name)
-    imported.problems.extend(verdicts.told(tables))
+    imported.problems.extend(verdicts.told())
     if not imported.trajectories:
         reasons = " ".join(str(problem) for problem in imported.problems[:3])
         reasons = reasons or "They hold no trajectories."

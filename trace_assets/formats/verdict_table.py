@@ -39,11 +39,13 @@ class Verdicts:
     """What tables say of trajectories.
 
     Attributes:
+        tables: The files.
         by_id: Trajectory's id, as the tables have it, to what it earned.
         problems: What is wrong with the tables.
         used: Ids that were met.
     """
 
+    tables: Sequence[Path] = ()
     by_id: dict[str, Earned] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
@@ -74,7 +76,7 @@ class Verdicts:
                 return self.by_id[name] if silent else None
         return None
 
-    def told(self, tables: Sequence[Path]) -> Iterator[Problem]:
+    def told(self) -> Iterator[Problem]:
         """Yield what there is to say when all files were read."""
         yield from self.problems
         left = self.by_id.keys() - self.used
@@ -83,7 +85,7 @@ class Verdicts:
                 f"{len(left):,} of its {len(self.by_id):,} ids are none of the trajectories that were read, "
             )
             message += f"such as '{min(left)}'; they judge nothing"
-            yield Problem(path=str(tables[0]), message=message, severity="notice", kind="incomplete")
+            yield Problem(path=str(self.tables[0]), message=message, severity="notice", kind="incomplete")
 
 
 def is_verdict_table(path: Path) -> bool:
@@ -99,13 +101,24 @@ def is_verdict_table(path: Path) -> bool:
     return bool(set(_IDS) & set(columns)) and bool(_verdict(dict.fromkeys(columns, "1")) or _is_long(columns))
 
 
-def read_verdicts(paths: Sequence[Path]) -> Verdicts:
+def set_apart(paths: Sequence[Path], format: str) -> tuple[list[Path], Verdicts]:
+    """Return the files that may hold trajectories, and what the tables among the files named say.
+
+    Args:
+        paths: Files.
+        format: What all of them are read as; only with `auto` is one of them a table.
+    """
+    tables = [path for path in paths if format == "auto" and is_verdict_table(path)]
+    return [path for path in paths if path not in tables], _read_verdicts(tables)
+
+
+def _read_verdicts(paths: Sequence[Path]) -> Verdicts:
     """Read tables; of one trajectory that two rows judge otherwise nothing is taken, and it is told of.
 
     Args:
         paths: Files of which `is_verdict_table` holds.
     """
-    found = Verdicts()
+    found = Verdicts(paths)
     for path in paths:
         try:
             rows = list(_judging(path))

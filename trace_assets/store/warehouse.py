@@ -42,12 +42,11 @@ class Warehouse:
     [0]
     """
 
-    def __init__(self, home: Home, only: Sequence[type[Record]] = ()) -> None:
+    def __init__(self, home: Home) -> None:
         """Open the tables.
 
         Args:
             home: Whose tables.
-            only: These tables alone and no further view; none stands for everything.
         """
         self.home = home
         self.connection = duckdb.connect(":memory:")
@@ -56,9 +55,9 @@ class Warehouse:
         self._spill = tempfile.TemporaryDirectory(prefix="trace-sql-")  # nobody else's, and empty
         self.connection.execute(f"SET temp_directory = {quoted(self._spill.name)}")
         self.connection.execute(f"SET memory_limit = '{memory_bytes() // 2**21} MiB'")  # half of it
-        self._store, self._scripts = Store.of(home), [] if only else scripts()
+        self._store, self._scripts = Store.of(home), scripts()
         self._broken: dict[str, str] = {}
-        self._to_make = {record.table: record for record in only or TABLES}
+        self._to_make = {record.table: record for record in TABLES}
         """Tables without a view as yet."""
         self._to_run = list(self._scripts)
         """Scripts that were not run as yet."""

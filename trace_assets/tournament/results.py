@@ -10,12 +10,10 @@ import polars as pl
 
 from trace_assets.errors import InputError
 from trace_assets.evaluation.arms import ROUTED
-from trace_assets.records import TABLES, Record
+from trace_assets.records import Record
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.store import Home, Warehouse
 from trace_assets.store.files import make_folder, replacing_file
-from trace_assets.store.saved_queries import ready_queries
-from trace_assets.store.warehouse import touched
 from trace_assets.tournament.derived import RANDOM_ROUTING, SWAPPED_ROUTING
 
 R = TypeVar("R", bound=Record)
@@ -119,8 +117,7 @@ def spent_in(home: Home, world: int) -> list[Spent]:
         home: Of the world.
         world: Its number.
     """
-    read = touched(ready_queries()[QUERY].sql, [record.table for record in TABLES], ())
-    with Warehouse(home, [record for record in TABLES if record.table in read]) as warehouse:
+    with Warehouse(home) as warehouse:
         rows = [Spent(world=world, **row) for row in warehouse.ready(QUERY).iter_rows(named=True)]
     controls = [
         row.model_copy(update={"arm": name})

@@ -21,9 +21,7 @@ from trace_assets.records import (
     LineageNode,
     Route,
     Split,
-    Task,
     TrajectoryHead,
-    Triage,
 )
 from trace_assets.store.history import Input, Made, keep
 from trace_assets.study import Study
@@ -104,7 +102,6 @@ def made_contrast(study: Study, partition: str) -> Made:
         )
     rows = query(
         study,
-        (Label, Capability, Triage),
         """
         SELECT l.capability_id AS id, l.capability_id, l.trajectory_id, t.outcome,
             CASE WHEN count(DISTINCT l.label) = 1 THEN min(l.label) ELSE 'mixed' END AS label,
@@ -157,7 +154,6 @@ def made_contract(study: Study, partition: str) -> Made:
         made.add(node, [Input(trajectories_of(study, batch), "learned from") for batch in read])
     rows = query(
         study,
-        (TrajectoryHead, Triage),
         """
         SELECT t.target AS id, '' AS capability_id, t.trajectory_id, coalesce(g.outcome, '') AS outcome,
             '' AS label, true AS relevant
@@ -285,7 +281,6 @@ def made_routing(study: Study, partition: str) -> Made:
             made.add(node, some((triage_of(study, batch) for batch in batches), "fitted on"))
     rows = query(
         study,
-        (Label, Triage, Task),
         """
         SELECT 'classifier' AS id, l.capability_id, l.trajectory_id, g.outcome,
             CASE WHEN count(DISTINCT l.label) = 1 THEN min(l.label) ELSE 'mixed' END AS label,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -20,7 +20,6 @@ from trace_assets.records import (
     Label,
     LineageMember,
     MessageRow,
-    Record,
     Route,
     SelectedCapability,
     Split,
@@ -132,11 +131,9 @@ def routings(study: Study) -> dict[str, Node]:
     return {router: Node("routing", router, version) for router in names}
 
 
-def query(
-    study: Study, only: Sequence[type[Record]], sql: str, parameters: dict[str, object] | None = None
-) -> pl.DataFrame:
-    """Run one query over some of the study's tables."""
-    with Warehouse(study.home, only) as warehouse:
+def query(study: Study, sql: str, parameters: dict[str, object] | None = None) -> pl.DataFrame:
+    """Run one query over the study's tables."""
+    with Warehouse(study.home) as warehouse:
         return warehouse.query(sql, parameters)
 
 
