@@ -199,6 +199,22 @@ def test_a_wrong_service_setting_is_named(setting: str, words: str) -> None:
         load_settings(None, [setting])
 
 
+def test_one_model_is_asked_by_every_stage_that_names_none() -> None:
+    given = ["analyst.model=m", "labels.model=own", 'discovery.analyst="model"']
+    settings = load_settings(None, [*given, 'rounds.settings.2.analyst={model = "later"}'])
+    asked = settings.triage.model, settings.discovery.model, settings.discovery.analyst, settings.labels.model
+    assert asked == ("m", "m", "model", "own")
+    written = settings.synthesis
+    assert (written.model, written.judge, written.writer) == ("m", "m", "auto")
+    second = settings.for_round(2, "agent")
+    assert (second.triage.model, second.labels.model, second.synthesis.judge) == ("later", "own", "later")
+    assert load_settings(None, ["analyst.model=m"]).triage == load_settings(None, ["triage.model=m"]).triage
+    none = ["triage.model=''", "synthesis.judge=''"]
+    apart = load_settings(None, ["analyst.model=m", "writer.model=w", *none])
+    assert (apart.triage.model, apart.synthesis.model, apart.synthesis.judge) == ("", "w", "")
+    assert load_settings(None, ["writer.model=w"]).discovery == load_settings().discovery
+
+
 def test_services_feed_no_stage() -> None:
     assert not {"watch", "schedule", "automation"} & set(SECTIONS)
 

@@ -39,6 +39,15 @@ def test_ingest_twice_changes_nothing_and_sql_sees_it(
     assert ",3,2,0.667," in capsys.readouterr().out
 
 
+def test_a_model_without_a_server_is_told_so_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(simulation_file(tmp_path / "desk.json", "desk", n=3, lacking=1))
+    assert trace(monkeypatch, "diagnose", path, "--model", "m") == 2
+    captured = capsys.readouterr()
+    assert "analyst.base_url" in captured.err and not captured.out
+
+
 def test_bad_file_beside_a_good_one_is_told_and_the_good_one_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

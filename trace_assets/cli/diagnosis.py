@@ -25,7 +25,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import PolicyContrast, SuspectTask, Triage
 from trace_assets.report import formatting
 from trace_assets.report.formatting import count, money
-from trace_assets.resources.analysts import open_detectors, open_model
+from trace_assets.resources.analysts import analyst_section, open_detectors, open_model
 from trace_assets.settings import Analyst
 from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
 from trace_assets.study import Study
@@ -294,7 +294,8 @@ def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = 
     study = open_study(config, overrides)
     if not asks_model(study):
         raise InputError(
-            "no model is set: set discovery.analyst and discovery.model, labels.model or triage.model."
+            "no model is set: set analyst.model, or that of one stage (triage.model, discovery.analyst and "
+            "discovery.model, labels.model)."
         )
     rows = forecast(study)
     if as_json:
@@ -368,10 +369,10 @@ def print_forecast(
         study: Whose spending it is.
         rows: What is foreseen.
         console: Where to.
-        section: The server's, `[analyst]` by default.
+        section: The server's, by default the analyst's with the prices of its models.
         name: Of that section.
     """
-    section = section or study.settings.analyst
+    section = section or analyst_section(study)
     priced = bool(section.prompt_usd or section.completion_usd)
     for row in rows:
         cost = f"about {money(row.usd)}" if priced else "no prices are set"

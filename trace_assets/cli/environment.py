@@ -31,6 +31,7 @@ from trace_assets.cli.options import (
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, EnvironmentVersion
+from trace_assets.resources.analysts import judge_section
 from trace_assets.store.names import chosen_name
 from trace_assets.study import Study
 
@@ -61,7 +62,7 @@ def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = 
         console.print("No capability is kept, so no environment is to be written; `trace diagnose` says why.")
     for name, why in found.left_out.items():
         console.print(f"{escape(name)}: nothing foreseen: {escape(why)}.", soft_wrap=True)
-    print_forecast(study, found.rows, console, study.settings.writer_server, "writer")
+    print_forecast(study, found.rows, console, judge_section(study), "writer")
 
 
 @app.command("versions")

@@ -220,6 +220,14 @@ def diagnose(
         str | None,
         typer.Option(help="Only runs of this policy, by its name or how that begins (triage.policy)."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Have this model read the runs, beside the rules (analyst.model)."),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(help="Its OpenAI-compatible server (analyst.base_url); the key is in OPENAI_API_KEY."),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do not ask before a model is paid for; scripts are never asked.")
     ] = False,
@@ -231,19 +239,22 @@ def diagnose(
 
     All that is in the store counts, not only the files that are named: `--batch` and `--policy` choose.
 
-    Nothing is played, trained or replaced. A model is asked, and paid for, only where the settings name one
-    as analyst (discovery.analyst and discovery.model, labels.model, triage.model): the forecast is printed
-    first, analyst.cap_usd holds, and what was answered before is not asked again.
+    Nothing is played, trained or replaced. A model is asked, and paid for, only where one is named (--model,
+    analyst.model, or that of one stage): the forecast is printed first, analyst.cap_usd holds, and what was
+    answered before is not asked again.
     """
     from trace_assets.cli.data import take_in, tell_taken_in
     from trace_assets.cli.diagnosis import agree_on_spending
     from trace_assets.cli.tables import print_diagnosis
-    from trace_assets.resources.analysts import chosen_policy, players
+    from trace_assets.diagnosis.llm.client import require_server
+    from trace_assets.resources.analysts import analyst_section, chosen_policy, players
     from trace_assets.workflows.forecast import asks_model
 
-    if policy:
-        overrides = [*(overrides or []), f"triage.policy={json.dumps(policy)}"]
-    study = open_study(config, overrides)
+    named = {"triage.policy": policy, "analyst.model": model, "analyst.base_url": base_url}
+    options = [f"{key}={json.dumps(value)}" for key, value in named.items() if value]
+    study = open_study(config, [*(overrides or []), *options])
+    if asks_model(study):
+        require_server(analyst_section(study))
     unread = 0
     if files:
         outcome, unread = take_in(study, files, "auto", again=False)

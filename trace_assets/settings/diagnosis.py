@@ -17,7 +17,8 @@ OWN_FIELDS = frozenset(
 class Analyst(Section):
     """The server behind a model analyst, its prices and limits: nothing here changes a result.
 
-    Which model is asked, and how, is said in `[discovery]` and `[labels]`. The key is in the environment.
+    `model` is the one that triage, discovery and labels ask where their own sections name none; how each asks
+    is said there. The key is in the environment.
     """
 
     expert = frozenset(
@@ -36,6 +37,9 @@ class Analyst(Section):
         }
     )
 
+    model: str = ""
+    """The model of every stage that reads runs, where it names none of its own: it stands in `triage.model`,
+    `discovery.model` (with `discovery.analyst = "both"`) and `labels.model`, and in `writer.model`."""
     base_url: str = ""
     """An OpenAI-compatible server, such as http://127.0.0.1:8000/v1."""
     key_variable: str = Field("OPENAI_API_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
@@ -89,9 +93,12 @@ class WriterServer(Analyst):
     """The server behind the model that writes environments: nothing here changes a result.
 
     What is not said in `[writer]` is as in `[analyst]`. Both are paid from the home's one account, so a cap
-    counts what the other has spent. Which model is asked is said in `[synthesis]`.
+    counts what the other has spent. How it is asked is said in `[synthesis]`.
     """
 
+    model: str = ""
+    """The model that writes environments and judges them, where `[synthesis]` names none: it stands in
+    `synthesis.model` (with `synthesis.writer = "auto"`) and `synthesis.judge`."""
     timeout_seconds: float = Field(1800.0, gt=0)
     """As for the analyst; a whole module takes as long as many answers."""
     reply_tokens: int = Field(32768, ge=64)

@@ -66,6 +66,27 @@ class Settings(Section):
         return value
 
     @model_validator(mode="after")
+    def _stages_ask_the_analyst(self) -> Self:
+        """Have every stage ask the model of its server, unless its own section says whom it asks.
+
+        What is filled in counts as not set, so that it follows another model in a later round.
+        """
+        reader, writer = self.analyst.model, self.writer_server.model
+        for name, said in (
+            ("triage", {"model": reader}),
+            ("discovery", {"model": reader, "analyst": reader and "both"}),
+            ("labels", {"model": reader}),
+            ("synthesis", {"model": writer, "judge": writer, "writer": writer and "auto"}),
+        ):
+            own = self.section(name)
+            missing = {key: value for key, value in said.items() if value and key not in own.model_fields_set}
+            if missing:
+                filled = own.model_copy(update=missing)
+                filled.model_fields_set.difference_update(missing)
+                self.__dict__[name] = filled  # the section is frozen, and whole only from here on
+        return self
+
+    @model_validator(mode="after")
     def _rounds_are_whole(self) -> Self:
         for number in self.rounds.settings:
             self.for_round(int(number), "models/agents/any")

@@ -420,7 +420,7 @@ def _judged(study: Study, name: str, one: Judging, times: int) -> Forecast:
 
 def _row(study: Study, name: str, calls: int, prompt: int, known: bool) -> Forecast:
     completion = calls * MODULE_TOKENS
-    usd = price(study.settings.writer_server, prompt, completion)
+    usd = price(judge_section(study), prompt, completion)
     assumed = f"{MODULE_TOKENS:,} tokens a module" + ("; later answers may be remembered" if known else "")
     return Forecast(name, calls - known, int(known), prompt, completion, usd, assumed)
 

@@ -90,6 +90,28 @@ class Incomplete(Unanswered):
         self.answer = answer
 
 
+def require_server(section: Analyst) -> None:
+    """Refuse a section at which no model can be asked.
+
+    Args:
+        section: With the prices of its models, where they are known.
+
+    Raises:
+        InputError: It names neither a server nor a recording, or a cap on money without prices.
+    """
+    if not section.base_url and not section.recording:
+        raise InputError(
+            "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1, or "
+            "analyst.recording to a file of recorded answers."
+        )
+    priced = section.prompt_usd or section.completion_usd or not section.base_url
+    if section.cap_usd is not None and not priced:
+        raise InputError(
+            "analyst.cap_usd cannot hold without prices: set analyst.prompt_usd and "
+            "analyst.completion_usd, or use analyst.cap_calls."
+        )
+
+
 class ModelServer:
     """The server, behind the memory of its answers and the account of its cost.
 
@@ -110,17 +132,7 @@ class ModelServer:
     setting = "analyst.base_url"
 
     def __init__(self, section: Analyst, answers: Answers, account: Account) -> None:
-        if not section.base_url and not section.recording:
-            raise InputError(
-                "a model analyst needs a server: set analyst.base_url, such as http://127.0.0.1:8000/v1, or "
-                "analyst.recording to a file of recorded answers."
-            )
-        priced = section.prompt_usd or section.completion_usd or not section.base_url
-        if section.cap_usd is not None and not priced:
-            raise InputError(
-                "analyst.cap_usd cannot hold without prices: set analyst.prompt_usd and "
-                "analyst.completion_usd, or use analyst.cap_calls."
-            )
+        require_server(section)
         self.section, self.answers, self.account = section, answers, account
         self.remembered = 0
         self.refused: set[str] = set()
