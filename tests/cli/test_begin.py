@@ -25,7 +25,14 @@ from trace_assets.training.presets import CPU, EIGHT, ONE, choose_preset, preset
 from trace_assets.workflows import budget as budgets
 from trace_assets.workflows import new_study
 from trace_assets.workflows.budget import budget
-from trace_assets.workflows.new_study import NewStudy, find_model, read_back, settings_text, user_options
+from trace_assets.workflows.new_study import (
+    NewStudy,
+    analyst_address,
+    find_model,
+    read_back,
+    settings_text,
+    user_options,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "your-model.md"
 H100 = Accelerator("NVIDIA H100 80GB HBM3", 80.0)
@@ -94,8 +101,10 @@ def test_fewer_episodes_are_in_flight_where_memory_asks_for_it() -> None:
 def test_what_is_written_is_what_is_read_back(preset: str, vllm: bool, target: str) -> None:
     choice = choose_preset(SHAPES["qwen3-4b"], [H100] * 8, preset)
     options = {"user": "model", "user_model": 'a "b"\\c'}
-    text = settings_text(NewStudy(target, "", "/models/qwen", choice, options, vllm))
+    reader = ("strong", "http://127.0.0.1:1/v1") if vllm else ("", "")
+    text = settings_text(NewStudy(target, "", "/models/qwen", choice, options, vllm, *reader))
     settings = read_back(text)
+    assert (settings.labels.model, settings.analyst.base_url) == reader
     assert settings.targets.options == options and settings.base_model.path == "/models/qwen"
     assert settings.training.learning_rate == choice.section.learning_rate
     assert (settings.training.sampler == "colocate") is (vllm and preset == ONE)
@@ -119,6 +128,16 @@ def test_what_is_written_is_what_is_read_back(preset: str, vllm: bool, target: s
 def test_a_user_that_cannot_be_is_refused(target: str, user: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         user_options(target, user, "")
+
+
+def test_the_analyst_is_at_the_users_server_unless_another_is_named() -> None:
+    user = "http://127.0.0.1:1/v1"
+    assert analyst_address("", "", user) == ""
+    assert analyst_address("m", "", user) == user
+    assert analyst_address("m", "http://127.0.0.1:2/v1", user) == "http://127.0.0.1:2/v1"
+    for wrong in (("m", "", "scripted"), ("", "http://127.0.0.1:2/v1", user)):
+        with pytest.raises(InputError, match="--base-url"):
+            analyst_address(*wrong)
 
 
 def test_the_users_model_is_asked_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:

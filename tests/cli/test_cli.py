@@ -43,7 +43,7 @@ def test_a_model_without_a_server_is_told_so_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(simulation_file(tmp_path / "desk.json", "desk", n=3, lacking=1))
-    assert trace(monkeypatch, "diagnose", path, "--model", "m") == 2
+    assert trace(monkeypatch, "diagnose", path, "--analyst", "m") == 2
     captured = capsys.readouterr()
     assert "analyst.base_url" in captured.err and not captured.out
 

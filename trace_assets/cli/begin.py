@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +25,7 @@ from trace_assets.training.presets import CPU, choose_preset, read_shape
 from trace_assets.workflows.new_study import (
     EMBEDDED,
     NewStudy,
+    analyst_address,
     find_model,
     read_back,
     settings_text,
@@ -43,6 +45,10 @@ def init(
         str, typer.Option(help="Who plays the user: a server's address, `scripted`, or `none`.")
     ] = "",
     user_model: Annotated[str, typer.Option(help="Of that server; asked of it unless given.")] = "",
+    analyst: Annotated[
+        str, typer.Option(help="A model that reads the runs, beside the rules (analyst.model).")
+    ] = "",
+    base_url: Annotated[str, typer.Option(help="Its server; the user's unless given.")] = "",
     source: Annotated[
         Path | None, typer.Option("--from", help="The benchmark's repository, as you cloned it.")
     ] = None,
@@ -64,6 +70,7 @@ def init(
     choice = choose_preset(shape, accelerators(), preset)
     vllm = choice.name != CPU and find_spec("vllm") is not None
     new = NewStudy(name, module, path, choice, user_options(name, user, user_model), vllm)
+    new = replace(new, analyst=analyst, analyst_url=analyst_address(analyst, base_url, user))
     text = settings_text(new)
     settings = read_back(text)
     folder.mkdir(parents=True, exist_ok=True)

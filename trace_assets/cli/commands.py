@@ -137,7 +137,7 @@ COMMANDS = (
         examples=(
             "trace diagnose results/*.json        # ingests them first",
             "trace diagnose --policy gpt-4.1      # one of several models",
-            "trace diagnose --model MODEL --base-url https://HOST/v1   # a model reads the runs, too",
+            "trace diagnose --analyst MODEL --base-url https://HOST/v1   # a model reads the runs, too",
             "trace diagnose --set selection.min_gap=0.3",
         ),
     ),

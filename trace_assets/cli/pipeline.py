@@ -220,7 +220,7 @@ def diagnose(
         str | None,
         typer.Option(help="Only runs of this policy, by its name or how that begins (triage.policy)."),
     ] = None,
-    model: Annotated[
+    analyst: Annotated[
         str | None,
         typer.Option(help="Have this model read the runs, beside the rules (analyst.model)."),
     ] = None,
@@ -239,9 +239,9 @@ def diagnose(
 
     All that is in the store counts, not only the files that are named: `--batch` and `--policy` choose.
 
-    Nothing is played, trained or replaced. A model is asked, and paid for, only where one is named (--model,
-    analyst.model, or that of one stage): the forecast is printed first, analyst.cap_usd holds, and what was
-    answered before is not asked again.
+    Nothing is played, trained or replaced. A model is asked, and paid for, only where one is named
+    (--analyst, analyst.model, or that of one stage): the forecast is printed first, analyst.cap_usd holds,
+    and what was answered before is not asked again.
     """
     from trace_assets.cli.data import take_in, tell_taken_in
     from trace_assets.cli.diagnosis import agree_on_spending
@@ -250,7 +250,7 @@ def diagnose(
     from trace_assets.resources.analysts import analyst_section, chosen_policy, players
     from trace_assets.workflows.forecast import asks_model
 
-    named = {"triage.policy": policy, "analyst.model": model, "analyst.base_url": base_url}
+    named = {"triage.policy": policy, "analyst.model": analyst, "analyst.base_url": base_url}
     options = [f"{key}={json.dumps(value)}" for key, value in named.items() if value]
     study = open_study(config, [*(overrides or []), *options])
     if asks_model(study):

@@ -47,6 +47,8 @@ class NewStudy:
         choice: The preset for this machine.
         options: What the target is told, such as its simulated user.
         vllm: Whether vLLM can be imported here: it then plays, and starts and ends with each step.
+        analyst: The model that reads the runs; empty leaves them to the rules.
+        analyst_url: Its server.
     """
 
     target: str
@@ -55,6 +57,8 @@ class NewStudy:
     choice: Choice
     options: Mapping[str, Any] = field(default_factory=dict)
     vllm: bool = False
+    analyst: str = ""
+    analyst_url: str = ""
 
 
 def user_options(target: str, user: str, model: str) -> dict[str, str]:
@@ -91,6 +95,22 @@ def user_options(target: str, user: str, model: str) -> dict[str, str]:
     if not re.match(r"https?://", user):
         raise InputError(f"--user '{user}' is no address (http://HOST:PORT/v1), nor scripted, nor none.")
     return {"user": "model", "user_base_url": user, "user_model": model or _only_model(user)}
+
+
+def analyst_address(analyst: str, address: str, user: str) -> str:
+    """Return the server of the model that reads the runs: the simulated user's unless another is named.
+
+    Raises:
+        InputError: A server without a model was named, or a model without a server.
+    """
+    if address and not analyst:
+        raise InputError("--base-url is the server of the model in --analyst: name that one, too.")
+    if not analyst:
+        return ""
+    found = address or (user if re.match(r"https?://", user) else "")
+    if not found:
+        raise InputError(f"name the server of the analyst '{analyst}' in --base-url http://HOST:PORT/v1.")
+    return found
 
 
 def _only_model(address: str) -> str:
@@ -141,6 +161,13 @@ def settings_text(study: NewStudy) -> str:
         rollouts += _line("trials", 4, "episodes a task: few tasks want more") + limits
         evaluation += limits
     parts += [rollouts, evaluation]
+    if study.analyst:
+        parts.append(
+            "[analyst]                  # reads the runs beside the rules; key from OPENAI_API_KEY\n"
+            + _line("model", study.analyst, "of triage, candidates, labels, and of environments")
+            + _line("base_url", study.analyst_url)
+            + "# cap_usd = 5.0            # with prices (`trace settings analyst`): never exceeded\n"
+        )
     told = f"# Preset {study.choice.name}: {study.choice.words}.\n"
     parts.append(
         told
