@@ -49,3 +49,8 @@ def test_every_page_is_in_an_index() -> None:
         index = (folder / "README.md").read_text(encoding="utf-8")
         for page in folder.glob("*.md"):
             assert page.name == "README.md" or f"]({page.name})" in index, f"{page} is in no index"
+    for first in (ROOT / "docs").glob("*.md"):
+        for page in first.with_suffix("").glob("*.md"):
+            assert f"]({first.stem}/{page.name})" in first.read_text("utf-8"), (
+                f"{page} is not on the page above"
+            )

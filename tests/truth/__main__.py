@@ -1,4 +1,4 @@
-"""`python -m tests.truth`: score the diagnosis against readings and write `docs/truth.md`."""
+"""`python -m tests.truth`: score the diagnosis against readings; write `docs/truth.md` and `docs/truth/`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from tests.truth.corrected import score_corrected
 from tests.truth.grades import ORIGIN, Grade, label_key
 from tests.truth.luck import found_lucky, score_luck
 from tests.truth.outcome import Outcome, Tried, by_detectors, diagnose
-from tests.truth.page import Results, Scored, figures, write_page
+from tests.truth.page import Results, Scored, figures, write_pages
 from tests.truth.readings import Readings, missing_data, read_readings, result_files
 from tests.truth.recorded import OF_CASES, RECORDING, outcomes, replay, section
+from tests.truth.recorded import figures as recorded_figures
 from tests.truth.scores import all_grades
 from trace_assets.formats.registry import Imported, read_trajectories
 from trace_assets.records import Trajectory
@@ -39,7 +40,9 @@ def score(imported: Imported, tried: Tried) -> Scored:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Score, print the headline, and write what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.truth", description=__doc__)
-    parser.add_argument("--page", type=Path, help="write the page here")
+    parser.add_argument(
+        "--page", type=Path, help="write the first page here, the others into a folder of its name"
+    )
     parser.add_argument("--ungraded", type=Path, help="write labels that nobody has read here, as JSON lines")
     parser.add_argument("--recording", type=Path, help="answers of a model to score; the one of the tests")
     options = parser.parse_args(arguments)
@@ -67,14 +70,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
             of_cases = None
             if not options.recording and OF_CASES.is_file():
                 of_cases = outcomes(replay(Path(folder) / "cases", OF_CASES, "case"))
-            results = replace(results, recorded=section(recorded, readings, of_cases))
+            of = {"rules": recorded.detectors, "model": recorded.model}
+            results = replace(
+                results,
+                recorded=section(recorded, readings, of_cases),
+                on_record={who: recorded_figures(found, readings) for who, found in of.items()},
+            )
             print(results.recorded, end="\n\n")
     left, own = (figures(one, readings) for one in (results.left_out, results.in_sample))
     print(f"{'':52} {'left out':34} in sample")
     for name in left:
         print(f"{name:52} {left[name]!s:34} {own[name]}")
     if options.page:
-        write_page(results, options.page)
+        write_pages(results, options.page)
         print(f"written: {options.page}", file=sys.stderr)
     if options.ungraded:
         n = write_ungraded(results.in_sample.pooled, readings, options.ungraded)

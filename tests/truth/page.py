@@ -1,9 +1,10 @@
-"""The page `docs/truth.md`: how right the diagnosis is, as one command finds it."""
+"""The page `docs/truth.md` and those below it: how right the diagnosis is, as one command finds it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.truth.clusters import clusters
@@ -11,7 +12,7 @@ from tests.truth.corrected import Corrected
 from tests.truth.grades import ORIGIN, Grade
 from tests.truth.luck import LuckScore
 from tests.truth.outcome import DOMAINS, Outcome, developed_on, domain_of
-from tests.truth.readings import PARTIES, Readings
+from tests.truth.readings import PARTIES, TABLES, Readings
 from tests.truth.remaining import planted_lacks, planted_words, text
 from tests.truth.scores import (
     CauseScore,
@@ -56,6 +57,7 @@ class Results:
     corrected: Sequence[Corrected] = ()
     luck: Sequence[LuckScore] = ()
     recorded: str = ""
+    on_record: Mapping[str, Mapping[str, Share]] = field(default_factory=dict)
 
 
 AIMS = {
@@ -104,13 +106,58 @@ def figures(scored: Scored, readings: Readings) -> dict[str, Share]:
     }
 
 
-def page_text(results: Results) -> str:
-    """Return the page as Markdown."""
+def pages(results: Results) -> dict[str, str]:
+    """Return all pages as Markdown: names below the folder of the first one, and their text."""
+    return {
+        "truth.md": front(text("front"), results),
+        "truth/rules.md": _joined(_rules(results)),
+        "truth/rounds.md": _joined([text("intro_rounds"), *(text(name) for name in round_names())]),
+        "truth/invented.md": _joined([text("intro_invented"), *planted_words(), *planted_lacks()]),
+        "truth/models.md": _joined([text("intro_models"), results.recorded, text("whole")]),
+    }
+
+
+def front(template: str, results: Results) -> str:
+    """Return the first page: what is written by hand, with figures in the place of `{{column: figure}}`.
+
+    Raises:
+        KeyError: There is no such figure.
+    """
+    readings = results.readings
+    agents = [one.fault == "agent" for one in readings.failed.values()]
+    of = {
+        "left out": figures(results.left_out, readings),
+        "in sample": figures(results.in_sample, readings),
+        **{f"{who} on record": own for who, own in results.on_record.items()},
+    }
+    own = {"always the agent": share(agents), "confidence": _confidence_table(results, readings)}
+
+    def figure(found: re.Match[str]) -> str:
+        column, _, name = found[1].partition(": ")
+        if column.endswith("on record") and column not in of:
+            return "–"  # the figures of another recording, or of none
+        return str(of[column][name] if name else own[column])
+
+    return re.sub(r"\{\{(.+?)\}\}", figure, template) + "\n"
+
+
+def round_names() -> list[str]:
+    """Return the tables that tell of a round on strangers' runs, in their order."""
+    return sorted(path.stem for path in TABLES.glob("round_*.md"))
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _rules(results: Results) -> list[str]:
     readings = results.readings
     n_failed, n_passed = len(readings.failed), len(readings.passed)
     agents = sum(one.fault == "agent" for one in readings.failed.values())
-    parts = [
-        "# Is the diagnosis right?",
+    return [
+        "# Rules and detectors on tau2-bench",
+        "How right rules and detectors are on 330 published runs: by domain, by party, by detector and by "
+        "confidence; and what is still wrong.",
         f"Made by `{results.command}` from readings that are not part of this repository: {n_failed} failed "
         f"runs of three agents in four tau2-bench settings, each read in full by one reader ({ORIGIN}), "
         f"{agents} of them the agent's own failures, and {n_passed} labels on passed runs. Where there are "
@@ -136,7 +183,7 @@ def page_text(results: Results) -> str:
         _wrong(score_faults(results.in_sample.pooled, readings), readings),
         "Each set alone, where what other agents' runs tell of a task is not known:",
         _alone(results),
-        *planted_words(),
+        text("once"),
         "## Are suspected tasks wrong?",
         "The tasks stand in the files as they were; a later release of tau2-bench reads otherwise for some: "
         "what it expects to be done or told was corrected. That is nobody's reading. Airline's differences "
@@ -152,7 +199,6 @@ def page_text(results: Results) -> str:
         _wanted_table(results.in_sample.pooled, readings),
         "Each set alone (one agent, one trial a task), in sample:",
         _wanted_table(results.in_sample.alone, readings),
-        *planted_lacks(),
         "## Are LACKING labels right?",
         "Three grades, all labels below the line: it *occurs*; it is a *deficiency* (the reading names it); "
         "it is *decisive* (it sank the run: the reading's capability, or one that had to be there as well). "
@@ -174,8 +220,6 @@ def page_text(results: Results) -> str:
         "Passed runs that the table `lucky_passes` names, and what was read of them. A run may be of several "
         "kinds. The runs that were read were chosen for need, not at random.",
         _luck_table(results.luck),
-        results.recorded,
-        text("whole"),
         text("remaining"),
         "## How a label is matched with a reading",
         "Readings are free English; 76 texts are put into "
@@ -186,7 +230,6 @@ def page_text(results: Results) -> str:
         "words than the reading's is ungraded until somebody reads it (`python -m tests.truth --ungraded "
         "FILE`), and a label may match what was read in a run while it means another call of the same tool.",
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _confidence_table(results: Results, readings: Readings) -> str:
@@ -207,9 +250,12 @@ def _luck_table(rows: Sequence[LuckScore]) -> str:
     )
 
 
-def write_page(results: Results, path: Path) -> None:
-    """Write the page."""
-    path.write_text(page_text(results), encoding="utf-8")
+def write_pages(results: Results, path: Path) -> None:
+    """Write the first page to a path, the others into a folder of its name beside it."""
+    for name, words in pages(results).items():
+        place = path if name == "truth.md" else path.with_suffix("") / Path(name).name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(words, encoding="utf-8")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

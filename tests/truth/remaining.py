@@ -1,4 +1,4 @@
-"""What the page says of rules on invented domains, and of what is still wrong."""
+"""What the pages say of rules on invented domains, and texts that are written by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def planted_words() -> list[str]:
     """Return the part of the page on invented domains."""
     rows = [(shape, score_planted([reshaped(one, shape) for one in DOMAINS])) for shape in SHAPES]
     shapes = _parties("records", "others' faults found", rows)
-    return [text("unread"), text("once"), text("invented"), _faults(DOMAINS), text("shapes"), shapes]
+    return [text("invented"), _faults(DOMAINS), text("shapes"), shapes]
 
 
 def _faults(domains: Sequence[Domain]) -> str:
@@ -60,7 +60,7 @@ def planted_lacks() -> list[str]:
         *_both("further", FURTHER_LACKS, FURTHER_FAULTS),
         *_both("again", AGAIN_LACKS, AGAIN_FAULTS),
         *_both("last", LAST_LACKS, LAST_FAULTS),
-        *_both("rounds", ROUND_LACKS, ROUND_FAULTS),
+        *_both("four_rounds", ROUND_LACKS, ROUND_FAULTS),
     ]
 
 

@@ -7,7 +7,7 @@ Code), two agents on tau2's airline and several models on a FHIR server (MedAgen
 gpt-oss (BFCL's turns by a script), GPT-5.6 Luna (a dozen desks and the web) and fifteen models on Korean
 services, a third of them a reserve that no mend had seen (`reserve`). Each was read whole by one reader, a
 strong general model that knew nothing of this program. The runs are published by others and no part of this
-repository; `docs/truth.md` says where they come from.
+repository; `docs/truth/rounds.md` says where they come from.
 """
 
 from __future__ import annotations

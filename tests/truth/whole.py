@@ -1,9 +1,9 @@
 """`python -m tests.truth.whole HOME...`: score whole diagnoses of runs that nobody had read.
 
 Beside each stand the detectors alone on the same runs. Each home holds runs that `tables/unread.jsonl` has
-readings of, diagnosed by the pipeline as it is set there (`docs/truth.md` says how). Whether a capability
-says what a reading says is on record (`matching`); with `--packet FILE` the prompt is written that asks for
-it, with `--answer FILE --judge NAME` a reply to it is added to the record.
+readings of, diagnosed by the pipeline as it is set there (`docs/truth/models.md` says how). Whether a
+capability says what a reading says is on record (`matching`); with `--packet FILE` the prompt is written
+that asks for it, with `--answer FILE --judge NAME` a reply to it is added to the record.
 """
 
 from __future__ import annotations

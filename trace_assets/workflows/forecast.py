@@ -58,7 +58,7 @@ RULING_TOKENS = 80
 ASSUMED_CAPABILITIES = 8
 """A target's candidates by a model, where it has proposed none yet."""
 OPEN_SHARE = 0.3
-"""Failures that no candidate explains, where nothing is labelled yet: 5 and 6 of 17 in docs/truth.md."""
+"""Failures no candidate explains, where nothing is labelled yet: 5 and 6 of 17 in docs/truth/models.md."""
 ASSUMED_CASES = 20
 """The same where they are cases: the policy's rules are among them."""
 
