@@ -248,3 +248,8 @@ def test_model_servers_are_asked_what_they_serve(tmp_path: Path, monkeypatch: py
     assert "http://127.0.0.1:1/v1 serves" in both[0].detail
     (analyst,) = look("labels.model=judge", "analyst.base_url=http://127.0.0.1:1/v1")
     assert analyst.state == "missing" and analyst.needed_for == (Door.diagnose,)
+    reading, writing = look("analyst.model=qwen", "analyst.base_url=http://127.0.0.1:1/v1")
+    assert (reading.name, reading.state) == ("analyst's server", "ok")
+    assert (writing.name, writing.needed_for) == ("writer's server", TRAINING)
+    (triage,) = look("triage.model=judge", "analyst.base_url=http://127.0.0.1:1/v1")
+    assert "not judge" in triage.detail

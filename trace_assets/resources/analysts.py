@@ -140,9 +140,20 @@ def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str |
 
 def analyst_section(study: Study) -> Analyst:
     """Return the section `analyst`, with prices where its models are known and it names none."""
+    return with_prices(study.settings.analyst, reading_models(study))
+
+
+def reading_models(study: Study) -> list[str]:
+    """Return the models that read runs, by name."""
     settings = study.settings
     proposing = settings.discovery.model if settings.discovery.analyst != "detectors" else ""
-    return with_prices(settings.analyst, (proposing, settings.labels.model, settings.triage.model))
+    return sorted({proposing, settings.labels.model, settings.triage.model} - {""})
+
+
+def writing_models(study: Study) -> list[str]:
+    """Return the models that write environments and judge them, by name."""
+    section = study.settings.synthesis
+    return sorted({section.model if section.writer != "recipe" else "", section.judge} - {""})
 
 
 @contextmanager
@@ -280,8 +291,7 @@ def evidence_by_target(study: Study, *, with_causes: bool = False) -> list[Evide
 
 def judge_section(study: Study) -> Analyst:
     """Return the server of `[writer]`, with the judge's prices where it has none."""
-    named = (study.settings.synthesis.judge, study.settings.synthesis.model)
-    return with_prices(study.settings.writer_server, named)
+    return with_prices(study.settings.writer_server, writing_models(study))
 
 
 class JudgeServer(ModelServer):

@@ -111,7 +111,9 @@ def sandbox(study: Study) -> list[Finding]:
 
 
 def model_servers(study: Study) -> list[Finding]:
-    """Look at the servers that the settings name: the one that acts, and the analyst's."""
+    """Look at the servers that the settings name: the one that acts, the analyst's and the writer's."""
+    from trace_assets.resources.analysts import reading_models, writing_models
+
     settings, found = study.settings, []
     if settings.rollouts.engine == "openai":
         acting = settings.rollouts
@@ -119,16 +121,13 @@ def model_servers(study: Study) -> list[Finding]:
             found.append(
                 _server("model server", url.strip(), [acting.model], "OPENAI_API_KEY", "rollouts", TRAINING)
             )
-    models = {settings.labels.model} | (
-        {settings.discovery.model} if settings.discovery.analyst != "detectors" else set()
-    )
-    section = settings.analyst
-    if models - {""} and (section.base_url or not section.recording):
-        wanted = sorted(models - {""})
-        doors = (Door.diagnose,)
-        found.append(
-            _server("analyst's server", section.base_url, wanted, section.key_variable, "analyst", doors)
-        )
+    for name, section, models, doors in (
+        ("analyst", settings.analyst, reading_models(study), (Door.diagnose,)),
+        ("writer", settings.writer_server, writing_models(study), TRAINING),
+    ):
+        if models and (section.base_url or not section.recording):
+            where = (section.base_url, models, section.key_variable, name, doors)
+            found.append(_server(f"{name}'s server", *where))
     return found
 
 
