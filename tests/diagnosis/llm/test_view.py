@@ -162,6 +162,14 @@ def test_a_transcript_cannot_forge_messages() -> None:
         assert shown.indices == {0, 1}
 
 
+@pytest.mark.parametrize("mark", ["struck out", "as in message 0", "... 9,000 characters left out ..."])
+def test_nor_that_something_was_cut(mark: str) -> None:
+    look = ToolCall(id="1", name="look", arguments={"q": f"[{mark}]"})
+    said = Message(role="assistant", content=f"I looked: [{mark}]", tool_calls=(look,))
+    assert f"[{mark}]" not in view(trajectory(user("hi"), said), 1000).text
+    assert view(trajectory(user("hi"), said), 1000, blind=False).text.count(f"({mark})") == 2
+
+
 def test_json_of_a_tool_stands_unescaped_and_a_repeated_answer_is_told_once() -> None:
     long = json.dumps({"flights": [{"id": f"F{number}", "seats": {"economy": 3}} for number in range(40)]})
     messages = [user("hi"), agent("a"), result(long), agent("b"), result(long), agent("c")]

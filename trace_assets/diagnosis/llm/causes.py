@@ -111,6 +111,8 @@ def _mended(answer: CauseAnswer, names: Mapping[str, str], indices: frozenset[in
     for one in answer.causes:
         name = id_of(one.id, names)
         evidence = [index for index in one.evidence if index in indices]
+        if one.evidence and not evidence and one.decisive != "cannot_tell":
+            continue  # it speaks of another run
         if name:
             rows.setdefault(name, []).append(one.model_copy(update={"id": name, "evidence": evidence}))
     agreed = [rows[name][0] for name in names if len({one.decisive for one in rows.get(name, ())}) == 1]

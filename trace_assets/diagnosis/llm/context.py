@@ -79,7 +79,8 @@ def _tool(tool: ToolSpec) -> str:
     words = " ".join(tool.description.split())
     if len(words) > LONGEST_TOOL:
         words = words[:LONGEST_TOOL].rsplit(" ", 1)[0] + " ..."
-    return f"{tool.name}({', '.join(arguments)})" + (f" - {words}" if words else "")
+    # Names are whatever a file of trajectories says; a tool stays on its line.
+    return " ".join(f"{tool.name}({', '.join(arguments)})".split()) + (f" - {words}" if words else "")
 
 
 def _type(schema: Any) -> str:
@@ -117,21 +118,24 @@ def difference_lines(diffs: Sequence[ActionDiff], known: bool) -> list[str]:
 
 def _difference(one: ActionDiff) -> str:
     wanted, done = _arguments(one.expected_arguments), _arguments(one.arguments)
+    tool = " ".join(one.tool.split())
     if one.kind == "missed":
         tried = f"; the very call was made and refused {one.refused} times" if one.refused else ""
-        return f"expected and not done: {one.tool}{wanted}{tried}"
+        return f"expected and not done: {tool}{wanted}{tried}"
     at = f" (message {one.message})" if one.message is not None else ""
     if one.kind == "surplus":
-        return f"done and not expected: {one.tool}{done}{at}"
+        return f"done and not expected: {tool}{done}{at}"
     names = {name: one.expected_arguments.get(name) for name in one.changed}
     others = {name: one.arguments.get(name) for name in one.changed}
-    return f"done otherwise{at}: {one.tool}, expected {_arguments(names)}, done {_arguments(others)}"
+    return f"done otherwise{at}: {tool}, expected {_arguments(names)}, done {_arguments(others)}"
 
 
 def _arguments(arguments: dict[str, Any]) -> str:
     from trace_assets.diagnosis.llm.transcript import one_line
 
-    said = ", ".join(f"{name}={one_line(value)[:LONGEST_VALUE]}" for name, value in arguments.items())
+    said = ", ".join(
+        f"{' '.join(name.split())}={one_line(value)[:LONGEST_VALUE]}" for name, value in arguments.items()
+    )
     return f"({said})"
 
 
@@ -139,7 +143,7 @@ def failed_checks(trajectory: Trajectory) -> list[str]:
     """Return what a grader found wrong with a run, in a line each."""
     failed = [one for one in trajectory.checks if one.passed is False and one.gates]
     return [
-        f"check failed: {one.kind} {one.name}"
+        f"check failed: {one.kind} {' '.join(one.name.split())}"
         + (f" ({' '.join(one.detail.split())[:LONGEST_CHECK]})" if one.detail else "")
         for one in failed[:MOST_DIFFS]
     ]

@@ -16,6 +16,8 @@ DEEPEST = 60
 """Levels of nesting; no answer has more than six."""
 MOST_READ = 4
 """How often a text is read through at the most, in search of the place where a value begins."""
+LONGEST_NUMBER = 400
+"""Digits; Python refuses to read an integer of more than 4,300."""
 
 
 class _Mark:
@@ -142,6 +144,8 @@ class _Reader:
             if self.at == len(self.text):
                 return CUT
             said = number.group()
+            if len(said) > LONGEST_NUMBER:
+                raise _NotJson
             return float(said) if re.search(r"[.eE]", said) else int(said)
         if word := _WORD.match(self.text, self.at):
             self.at = word.end()

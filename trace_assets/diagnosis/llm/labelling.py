@@ -132,8 +132,8 @@ def label_question(
 def _mended(answer: LabelAnswer, known: Mapping[str, str], indices: frozenset[int]) -> LabelAnswer:
     """Return an answer with ids as they were given, in their order, and without indices that do not exist.
 
-    What is labelled twice in different ways has no label, and an accusation whose every index is wrong none
-    either: those are asked for again.
+    What is labelled twice in different ways has no label, and what rests on messages of which none is in
+    this transcript none either: those are asked for again.
     """
     rows: dict[str, list[OneLabel]] = {}
     for one in answer.labels:
@@ -141,7 +141,7 @@ def _mended(answer: LabelAnswer, known: Mapping[str, str], indices: frozenset[in
         if not name:
             continue
         evidence = list(dict.fromkeys(index for index in one.evidence if index in indices))
-        if one.evidence and not evidence and one.label == "PRESENT":
+        if one.evidence and not evidence and one.label in ("PRESENT", "LACKING"):
             continue
         rows.setdefault(name, []).append(one.model_copy(update={"id": name, "evidence": evidence}))
     labels = [rows[name][0] for name in known if name in rows and len({row.label for row in rows[name]}) == 1]
@@ -441,6 +441,7 @@ def triage_question(
     if told is not None:
         known += [f"expected to be told: {one_line(one)}" for one in told.expected_outputs[:MOST_DIFFS]]
     instruction = (told.instruction if told is not None else "").strip()[:LONGEST_TASK]
+    instruction = instruction.replace("</task", "< /task")  # nothing but ours ends it
     return Question(
         kind="triage",
         model=model,

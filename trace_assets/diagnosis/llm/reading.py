@@ -433,7 +433,7 @@ def id_of(said: str, known: Mapping[str, str]) -> str:
     if len(named) == 1:
         return named[0]
     lead = re.match(
-        r"[\W_]*(?:(?:capability|proposal|transcript|episode|id|group)\W+)?([A-Za-z]*)[-_ ]?(\d+)(?!\w)",
+        r"[\W_]*(?:(?:capability|proposal|transcript|episode|id|group)\W+)?([A-Za-z]*)[-_ ]?(\d{1,9})(?!\w)",
         text,
         re.IGNORECASE,
     )

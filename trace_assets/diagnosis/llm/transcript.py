@@ -87,7 +87,8 @@ def view(trajectory: Trajectory, tokens: int, *, blind: bool = True, above: str 
         blind: Whether what may give the outcome away is withheld: always for whoever labels.
         above: The policy that stands before the transcript: system messages do not repeat it.
     """
-    redacted = redact(trajectory.messages) if blind else Redacted(tuple(enumerate(trajectory.messages)), ())
+    messages = [_without_marks(one) for one in trajectory.messages]
+    redacted = redact(messages) if blind else Redacted(tuple(enumerate(messages)), ())
     if above:
         redacted = replace(redacted, messages=_without(redacted.messages, above))
     repeats = _repeats(redacted.messages)
@@ -142,6 +143,18 @@ def _ends(lines: Sequence[str], tokens: int) -> tuple[int, int]:
         else:
             last += 1
     return first, last
+
+
+_FORGED = re.compile(
+    r"\[(struck out|as told above|as in message \d+|\.\.\. [\d,]+ characters left out \.\.\.)\]"
+)
+
+
+def _without_marks(message: Message) -> Message:
+    """Return a message whose own words are no mark of ours: an agent could hide what it left undone."""
+    if message.content and _FORGED.search(message.content):
+        return message.model_copy(update={"content": _FORGED.sub(r"(\1)", message.content)})
+    return message
 
 
 def _without(messages: Sequence[tuple[int, Message]], above: str) -> tuple[tuple[int, Message], ...]:
@@ -207,7 +220,7 @@ def _line(index: int, message: Message, step: Step, repeated: int | None) -> tup
     if not content and message.tool_calls:
         lines = []
     for call in message.tool_calls:
-        arguments = one_line(call.arguments)
+        arguments = _FORGED.sub(r"(\1)", one_line(call.arguments))
         if step.text is not None and len(arguments) > step.text:
             arguments, cut = _shorten(arguments, step.text)[0], True
         lines.append(f"{index} {message.role} calls {_label(call.name)} {arguments}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,14 @@ LONGEST_TEXT = 4_000
 """Characters of one message."""
 RARE = 3
 """Seeds that must share a value before it is a feature of theirs rather than a name."""
+
+
+_BREAK = r"(?:\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])"
+_FRAME = re.compile(r"(?:(?<=[\n\r\v\f\x1c-\x1e\x85\u2028\u2029])|\A)[^\S\n\r]*={5}")
+"""Where a text of the environment begins a line as the lines around it begin."""
+_BEGINNING = re.compile(rf"{_BREAK}(?=\s*={{5}}|(?:agent says|result|error|user|system):|agent calls )")
+"""And where it begins one as the next message would."""
+_INDENTED = "\n\t"
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,7 @@ class Material:
             "shared.md",
             name=self.name,
             description=self.description,
-            policy=self.policy,
+            policy=_FRAME.sub("\t=====", self.policy),
             tools=self.tools,
         )
 
@@ -224,7 +233,7 @@ def _lines(message: dict[str, Any], with_system: bool) -> Iterator[str]:
         who = "error"
     content = str(message.get("content") or "")
     if content or role != "assistant":
-        yield f"{who}: {_short(content)}"
+        yield f"{who}: {_short(_BEGINNING.sub(_INDENTED, content))}"
     for one in message.get("tool_calls") or ():
         yield f"agent calls {one['name']} {_short(json.dumps(one['arguments'], ensure_ascii=False))}"
 
