@@ -24,12 +24,12 @@ def test_the_recording_says_what_it_is() -> None:
     assert len(Recording(RECORDING)) == len(rows) - 1
 
 
-def test_the_guide_says_what_is_on_record() -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text("utf-8")
+def test_the_page_says_what_is_on_record() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "analyst.md").read_text("utf-8")
     titles = {"discovery": "discovery and merging", "lack_causes": "causes"}
     for stage, own in recorded_calls().items():
         line = f"| {titles.get(stage, stage)} | {own['calls']}, {round(own['prompt'] / 1000)} |"
-        assert line in guide
+        assert line in page
 
 
 @pytest.mark.slow
