@@ -116,7 +116,7 @@ def run_training(
     """Run a training to its end; all of it ends with this call, however that ends.
 
     The session is driven here, and not by Dagster's clients, because those hear nothing before the end and
-    leave processes and containers behind (docs/training.md).
+    leave processes and containers behind (docs/training/machines.md).
 
     Args:
         context: The step.
