@@ -116,3 +116,14 @@ def test_half_made_things_of_the_living_are_left_alone(tmp_path: Path) -> None:
     spared.write_text("to be resumed")
     assert clear_half_made(here) == [old]
     assert not old.exists() and spared.exists() and all(folder.is_dir() for folder in folders)
+
+
+def test_what_was_left_before_the_clock_was_set_back_is_half_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Home.open(tmp_path / "home")
+    old = here.path / ".ingest-abc"
+    old.mkdir(parents=True)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    assert half_made(here) == [old]

@@ -191,6 +191,8 @@ def test_a_damaged_history_ends_in_one_sentence_and_the_way_back_works(small: Sm
         ),
         (sqlite3.OperationalError("unable to open database file"), InputError, "make the home writable"),
         (sqlite3.OperationalError("disk I/O error"), Unavailable, "`ulimit -f`"),
+        (sqlite3.OperationalError("no such table: runs"), Unavailable, "lacks tables"),
+        (ValueError("Add this table by running `dagster instance migrate`."), Unavailable, "dagster.damaged"),
         (OSError(24, "Too many open files", "/h/x"), Unavailable, "`ulimit -n"),
         (FileNotFoundError(2, "No usable temporary directory found in ['/tmp']"), Unavailable, "TMPDIR"),
     ],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +15,9 @@ import dagster as dg
 import pytest
 from alembic.script import ScriptDirectory
 
+from trace_assets.errors import InputError
 from trace_assets.orchestration import instance as module
-from trace_assets.orchestration.instance import lay_run_file, old_schemas, prepare_instance
+from trace_assets.orchestration.instance import lay_run_file, old_schemas, open_instance, prepare_instance
 from trace_assets.store import Home
 
 FIRST, SECOND, THIRD = (str(UUID(int=n, version=4)) for n in (1, 2, 3))
@@ -125,3 +128,26 @@ def test_migrations_are_read_once_in_a_process_however_many_homes_are_opened(
             with prepare_instance(Home.open(tmp_path / name)) as instance:
                 assert old_schemas(instance) == []
     assert len(read) <= 3, "of runs, events and schedules, each once"
+
+
+def test_somebody_elses_history_is_not_opened_and_a_copy_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    umask = os.umask(0o002)
+    try:
+        home = Home.open(tmp_path / "home")
+        prepare_instance(home).dispose()
+    finally:
+        os.umask(umask)
+    databases = [file for file in home.dagster.rglob("*") if file.suffix == ".db"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in databases} == {0o664}, "a group's home is a group's"
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).suffix != ".db" and real(path, mode))
+    for file in home.dagster.rglob("*.db-*"):
+        file.unlink()
+    with pytest.raises(InputError, match="may not be written by this user"):
+        prepare_instance(home)
+    for opened in (prepare_instance(home, to_look=True), open_instance(home)):
+        with opened as instance:
+            assert instance.get_runs() == []
+    assert not list(home.dagster.rglob("*.db-*")), "a log of this user's would lock its owner out"

@@ -91,6 +91,8 @@ def test_a_file_whose_run_did_not_come_through_is_tried_again_and_then_told_of(
         instance.report_run_failed(run)
         (record,) = instance.get_run_records(dg.RunsFilter(run_ids=[run.run_id]))
         ended = record.update_timestamp.timestamp()
+        monkeypatch.setattr(time, "time", lambda at=ended - 3600: at)
+        assert attempt(instance, "trajectories", batch) != 0, "a clock that was set back holds nothing up"
         monkeypatch.setattr(time, "time", lambda at=ended + pause - 1: at)
         assert not attempt(instance, "trajectories", batch)
         monkeypatch.setattr(time, "time", lambda at=ended + pause + 1: at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from trace_assets.records import Arrival, BaseCheckpoint, Quarantined, Task, Tra
 from trace_assets.settings import Targets
 from trace_assets.study import Study
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.workflows import watch
+from trace_assets.workflows import watch, watched_folder
 from trace_assets.workflows.ingest import batches, inbox
 from trace_assets.workflows.task_inbox import lay_tasks, task_batches, task_inbox
 from trace_assets.workflows.watch import look, pending
@@ -247,6 +248,31 @@ def test_a_growing_file_is_left_for_the_next_look(tmp_path: Path) -> None:
     (folder(study) / ".hidden.json").write_text("{")
     result = look(study, "trajectories")
     assert (result.taken, result.refused, result.waiting) == ([], [], ["now.json"])
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_file_of_the_future_is_taken_once_it_stays_as_it_is(
+    grows: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = Study.open(tmp_path / "home", None, ["watch.settle_seconds=2"])
+    look(study, "trajectories")
+    file = folder(study) / "new.json"
+    simulation_file(file, "a", n=3, lacking=1)
+    now, slept = time.time(), list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if grows:
+            file.write_text(file.read_text() + " ")
+
+    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    monkeypatch.setattr(watched_folder.time, "sleep", sleep)
+    seen = look(study, "trajectories")
+    assert ([one.file for one in seen.taken], seen.waiting) == (
+        ([], ["new.json"]) if grows else (["new.json"], [])
+    )
+    look(study, "trajectories")
+    assert slept == [2.0] * (2 if grows else 1), "what was taken is not waited for"
 
 
 def test_the_homes_own_folder_is_made_and_a_named_one_that_is_missing_is_told(tmp_path: Path) -> None:

@@ -245,6 +245,12 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
                 f"{_where(one, home)} cannot be opened ({_reason(one)}): make the home writable (to look at "
                 "it: readable), or set TRACE_HOME to a folder of yours."
             )
+        if _lacks_a_table(one):
+            return Unavailable(
+                f"Dagster's history in {home / 'dagster'} lacks tables. Another version of Dagster wrote it, which "
+                f"`DAGSTER_HOME={home / 'dagster'} dagster instance migrate` mends, or it is not whole: "
+                f"{way_back(home)}."
+            )
     database = next((one for one in causes if isinstance(one, sqlite3.DatabaseError)), None)
     return None if database is None else _history(database, home)
 
@@ -310,6 +316,13 @@ def _says_full(error: BaseException, home: Path) -> bool:
     return any(words in said for words in FULL_DISK) or (
         # SQLite does not tell a disk that fails from one without room for the files beside a database.
         isinstance(error, sqlite3.DatabaseError) and _FAILED in said and is_full(home)
+    )
+
+
+def _lacks_a_table(error: BaseException) -> bool:
+    said = str(error)
+    return "dagster instance migrate" in said or (
+        isinstance(error, sqlite3.OperationalError) and said.startswith("no such table")
     )
 
 

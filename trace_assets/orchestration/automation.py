@@ -239,7 +239,8 @@ def attempt(instance: dg.DagsterInstance, kind: ArrivalKind, batch: str) -> int 
         return 0
     if len(runs) > len(PAUSES) or any(run.dagster_run.status is dg.DagsterRunStatus.CANCELED for run in runs):
         return None
-    if runs and time.time() < runs[0].update_timestamp.timestamp() + PAUSES[len(runs) - 1]:
+    # A run of the future was recorded before the clock was set back: it holds nothing up.
+    if runs and 0 <= time.time() - runs[0].update_timestamp.timestamp() < PAUSES[len(runs) - 1]:
         return 0
     return len(runs) + 1
 

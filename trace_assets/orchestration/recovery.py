@@ -43,8 +43,11 @@ def half_made(home: Home, spare_seconds: float = 0.0) -> list[Path]:
         spare_seconds: What was touched so short a time ago is left alone too, for the sake of a writer that
             did not announce itself.
     """
-    oldest = min([time.time() - spare_seconds, *living(home).values()])
-    return [path for path in _half_made(home.path) if _touched(path) < oldest]
+    alive, now = living(home).values(), time.time()
+    oldest = min([now - spare_seconds, *alive])
+    # What was touched in the future was left before the clock was set back.
+    latest = float("inf") if alive else now + spare_seconds + 1
+    return [path for path in _half_made(home.path) if not oldest <= _touched(path) <= latest]
 
 
 def clear_half_made(home: Home, spare_seconds: float = 0.0) -> list[Path]:
@@ -216,7 +219,8 @@ def _is_dead(instance: dg.DagsterInstance, home: Home, run: dg.DagsterRun) -> bo
         return False
     entries = instance.all_logs(run.run_id)
     pids = {pid: entry.timestamp for entry in entries for pid in _pids(entry)}
-    if not pids or max(entry.timestamp for entry in entries) > time.time() - _SILENCE:
+    # An event of the future was recorded before the clock was set back: it says nothing of the last minute.
+    if not pids or abs(time.time() - max(entry.timestamp for entry in entries)) < _SILENCE:
         return False
     return all(_gone(pid, seen) for pid, seen in pids.items())
 

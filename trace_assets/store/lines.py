@@ -93,7 +93,7 @@ def append_lines(path: Path, texts: Sequence[str], *, sync: bool = True) -> None
         texts: One line each, without newlines.
         sync: Wait until they are on the disk.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         size = os.fstat(descriptor).st_size
         torn = bool(size) and os.pread(descriptor, 1, size - 1) != b"\n"

@@ -378,7 +378,7 @@ class Manifest:
     @contextmanager
     def _lock_held(self) -> Iterator[None]:
         make_folder(self.file.parent)
-        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -66,6 +66,7 @@ class WatchedFolder:
         except (OSError, ValueError):  # it only saves time
             self._old = {}
         self._new: dict[str, list[object]] = {}
+        self._ahead: dict[Path, list[object]] = {}
 
     def ready(self) -> str:
         """Make the home's own folder if need be; return what is wrong with a named one, or nothing."""
@@ -75,7 +76,13 @@ class WatchedFolder:
 
     def files(self) -> Iterator[FoundFile]:
         """Yield every file that is not hidden and not named as unfinished, whatever may be wrong with it."""
-        for path in self._paths():
+        paths = self._paths()
+        # The age of what was touched in the future (by the clock of a file server, or before this one was set
+        # back) is not known: it is whole when it stays as it is for so long.
+        self._ahead = {path: state for path in paths if (state := self._touched_in_the_future(path))}
+        if self._ahead:
+            time.sleep(self._settle)
+        for path in paths:
             try:
                 yield self._look(path)
             except FileNotFoundError:
@@ -130,6 +137,16 @@ class WatchedFolder:
         ]
         return [self.path / name for _, name in sorted(_since(entry) for entry in entries if _may_be(entry))]
 
+    def _touched_in_the_future(self, path: Path) -> list[object]:
+        """Return the signature of such a file where it is not remembered, else nothing."""
+        try:
+            state = path.stat()
+        except OSError:
+            return []
+        remembered = self._old.get(FoundFile(path, None).name, [])
+        ahead = state.st_ctime > time.time() and remembered[:-1] != signature(state)
+        return signature(state) if ahead else []
+
     def _look(self, path: Path) -> FoundFile:
         state = path.stat()
         if state.st_size > shutil.disk_usage(self._memory.parent.parent).free:
@@ -139,7 +156,8 @@ class WatchedFolder:
         if remembered is not None and remembered[:-1] == signature(state):
             return FoundFile(path, str(remembered[-1]))
         # The change time is the kernel's: unlike the modification time, no program can set it back.
-        if time.time() - state.st_ctime < self._settle:
+        young = time.time() - state.st_ctime < self._settle
+        if young and self._ahead.get(path) != signature(state):
             return FoundFile(path, None)
         digest = file_digest(path)
         return FoundFile(path, digest if signature(path.stat()) == signature(state) else None)
