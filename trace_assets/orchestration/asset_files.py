@@ -247,8 +247,8 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
             )
         if _lacks_a_table(one):
             return Unavailable(
-                f"Dagster's history in {home / 'dagster'} lacks tables. Another version of Dagster wrote it, which "
-                f"`DAGSTER_HOME={home / 'dagster'} dagster instance migrate` mends, or it is not whole: "
+                f"Dagster's history in {home / 'dagster'} lacks tables. Another version of Dagster wrote it: "
+                f"`DAGSTER_HOME={home / 'dagster'} dagster instance migrate`; or it is not whole: "
                 f"{way_back(home)}."
             )
     database = next((one for one in causes if isinstance(one, sqlite3.DatabaseError)), None)

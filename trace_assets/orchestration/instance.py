@@ -63,35 +63,14 @@ def prepare_instance(home: Home, *, to_look: bool = False) -> dg.DagsterInstance
     Args:
         home: The home.
         to_look: Nothing will be recorded, so a copy will do also where the disk is full.
-
-    Raises:
-        InputError: A database of the history is somebody else's.
     """
     _keep_migrations()
-    if not home.is_writable or (to_look and (home.is_full or _not_ours(home))):
+    if not home.is_writable or (to_look and home.is_full):
         return _open_copy(home)
-    if (file := _not_ours(home)) is not None:
-        raise InputError(
-            f"{file} may not be written by this user: make the home writable with all that lies in it, or "
-            "set TRACE_HOME to a folder of yours."
-        )
     if not (home.dagster / "dagster.yaml").exists():
         _make_dagster_home(home)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
     return dg.DagsterInstance.get()
-
-
-_HISTORY = ("history/runs.db*", "history/runs/index.db*", "schedules/*.db*")
-
-
-def _not_ours(home: Home) -> Path | None:
-    """Return a database of the history that this user may not write; None where there is none.
-
-    SQLite lays its log beside a database that it opens, even to read: in a folder that several users may
-    write to that log would be this user's, and the history closed to its owner.
-    """
-    files = (file for kept in _HISTORY for file in home.dagster.glob(kept))
-    return next((file for file in files if not os.access(file, os.W_OK) and file.exists()), None)
 
 
 def _open_copy(home: Home) -> dg.DagsterInstance:
@@ -100,7 +79,7 @@ def _open_copy(home: Home) -> dg.DagsterInstance:
     copy = Path(folder.name)
     _write_configuration(copy)
     try:
-        for kept in _HISTORY:
+        for kept in ("history/runs.db*", "history/runs/index.db*", "schedules/*.db*"):
             for file in sorted(home.dagster.glob(kept)):
                 place = copy / file.relative_to(home.dagster)
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +95,7 @@ def _open_copy(home: Home) -> dg.DagsterInstance:
 def open_instance(home: Home) -> dg.DagsterInstance:
     """Open the instance of a Dagster home that is there, to look at it."""
     _keep_migrations()
-    if not home.is_writable or _not_ours(home):
+    if not home.is_writable:
         return _open_copy(home)
     return dg.DagsterInstance.from_config(str(home.dagster))
 

@@ -21,6 +21,8 @@ from trace_assets.system.object_address import is_address
 HOME_VARIABLE = "TRACE_HOME"
 MIRROR = ".mirror"
 """Lies in a folder that shows what a home in an object store holds; nothing is written there."""
+HISTORY = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
+"""Databases in the Dagster home that every command writes to."""
 ROOM = 1 << 18
 """Bytes: a disk with less is full."""
 
@@ -74,8 +76,17 @@ class Home:
 
     @property
     def is_writable(self) -> bool:
-        """Whether files can be made in it; it may be a copy on a read-only disk, or somebody else's."""
-        return os.access(self.path, os.W_OK) and not (self.path / MIRROR).exists()
+        """Whether files can be made in it; it may be a copy on a read-only disk, or somebody else's.
+
+        Of a folder that several users may write to, Dagster's history counts: SQLite lays a log beside a
+        database that it opens, even to read, and a log of this user's would lock the owner out.
+        """
+        theirs = (one for name in HISTORY for one in (self.dagster / name, self.dagster / f"{name}-wal"))
+        return (
+            os.access(self.path, os.W_OK)
+            and not (self.path / MIRROR).exists()
+            and all(os.access(one, os.W_OK) or not one.exists() for one in theirs)
+        )
 
     @property
     def is_full(self) -> bool:
