@@ -1,4 +1,8 @@
-"""The page `docs/truth.md` and those below it: how right the diagnosis is, as one command finds it."""
+"""The page `docs/truth.md` and those below it: how right the diagnosis is, as one command finds it.
+
+What is written by hand lies in `tables/`: the first page with its rows is `front.md`, a round of strangers
+is `round_N.md`.
+"""
 
 from __future__ import annotations
 
