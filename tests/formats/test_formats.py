@@ -178,9 +178,37 @@ def test_calls_and_parts_as_agentdojo_writes_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kept", "read"),
+    [
+        ('{"type":"text","text":"[FILE] a.md\\n[DIR] b"}', "[FILE] a.md\n[DIR] b"),
+        (
+            '[{"type": "text", "text": "one", "annotations": null}, {"type": "text", "text": "two"}]',
+            "one\ntwo",
+        ),
+        ('{"type":"text","text":"of a record","size":3}', None),
+        ('{"type":"text","text":5}', None),
+        ('{"type":"text","text":"broken', None),
+    ],
+)
+def test_text_blocks_that_a_client_kept_as_json_text_are_read(
+    tmp_path: Path, kept: str, read: str | None
+) -> None:
+    call = {"id": "c1", "function": {"name": "list_files", "arguments": "{}"}}
+    chat = [
+        {"role": "user", "content": kept},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": kept},
+    ]
+    asked, _, answered = one(lines(tmp_path / "a.jsonl", {"messages": chat, "pass": False})).messages
+    assert (asked.content, answered.content) == (kept, kept if read is None else read)
+
+
+@pytest.mark.parametrize(
     ("row", "reward", "success", "word"),
     [
         ({}, None, None, "there is no reward"),
+        ({"pass": False}, 0.0, False, ""),
+        ({"pass": "maybe"}, None, None, "neither true nor false"),
         ({"reward": "good"}, None, None, "is no number"),
         ({"reward": float("nan")}, None, None, "is no number"),
         ({"reward": {"a": 1, "b": 0}}, None, None, "there is no reward"),

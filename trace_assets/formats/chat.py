@@ -70,7 +70,7 @@ def read_chat(raw: Sequence[Any]) -> list[Message]:
         if role == "tool":
             # The old function form answers the last call without naming it.
             answered = str(message.get("tool_call_id") or last or f"call_{number}")
-        content, metadata = _content(message.get("content"), number)
+        content, metadata = _content(_unwrapped(message.get("content"), role), number)
         metadata.update(_besides(message, role))
         messages.append(
             Message(
@@ -125,6 +125,36 @@ def _besides(message: Mapping[str, Any], role: Role) -> dict[str, Any]:
     if role == "tool" and message.get("error") is not True and said_so(message.get("error")):
         kept["error"] = message["error"]
     return kept
+
+
+_WRAPPED = re.compile(r'\s*\[?\s*\{\s*"(?:type|text|annotations|meta|_meta)"\s*:')
+"""How a list of MCP's content blocks, or one, begins as JSON text."""
+_OF_TEXT = frozenset({"type", "text", "annotations", "meta", "_meta"})
+
+
+def _unwrapped(value: Any, role: Role) -> Any:
+    """Return a tool's result without the text blocks of MCP that some clients keep as JSON text.
+
+    What is no such block in every part is a result of its own, and stays as it is.
+
+    >>> _unwrapped('{"type":"text","text":"[FILE] a.md"}', "tool"), _unwrapped('{"type":"text"}', "tool")
+    ([{'type': 'text', 'text': '[FILE] a.md'}], '{"type":"text"}')
+    """
+    if role != "tool" or not isinstance(value, str) or not _WRAPPED.match(value):
+        return value
+    try:
+        told = read_embedded(value)
+    except ValueError:
+        return value
+    blocks = told if isinstance(told, list) else [told]
+    texts = (
+        isinstance(one, dict)
+        and one.get("type") == "text"
+        and isinstance(one.get("text"), str)
+        and one.keys() <= _OF_TEXT
+        for one in blocks
+    )
+    return blocks if blocks and all(texts) else value
 
 
 def _content(value: Any, number: int) -> tuple[str | None, dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 Messages may also be as Anthropic's, Gemini's (`contents` of `parts`), LangChain's and OpenAI's newer
 interface have them; `system` (`system_prompt`, `system_instruction`) is what the model was told before them.
-Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`), `scores`
-(`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`, `target`, `model`, `user_policy` (who
-played the user), `usage`, `cost`, `error`, `stop_reason` (`finish_reason`); and of the task `instruction`,
-`expected_actions` (`[{name, arguments}]`), `expected_outputs` and `domain_policy`. Whatever else a line holds
-goes to `metadata`.
+Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`, `resolved`,
+`pass`), `scores` (`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`, `target`, `model`,
+`user_policy` (who played the user), `usage`, `cost`, `error`, `stop_reason` (`finish_reason`); and of the
+task `instruction`, `expected_actions` (`[{name, arguments}]`), `expected_outputs` and `domain_policy`.
+Whatever else a line holds goes to `metadata`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarg
 from trace_assets.untrusted.json_text import longest, read_json, too_long
 
 _REWARD = ("reward", "score")
-_SUCCESS = ("success", "passed", "correct", "resolved")
+_SUCCESS = ("success", "passed", "correct", "resolved", "pass")
 _SCORES = ("scores", "rewards", "metrics", "reward_breakdown")
 _TASK = ("task_id", "example_id", "problem_id", "task", "prompt_id")
 _MODEL = ("model", "policy", "model_name")
