@@ -93,6 +93,16 @@ def test_without_expected_actions_the_call_that_a_lack_names_decides() -> None:
     assert found(one, tasks={}, lacks=[lack("write_against_state", 3)], rules=RULES - {"named_call"}) == 5
 
 
+def test_where_no_expected_call_decides_the_agents_message_that_a_model_names_does() -> None:
+    one = run("r", ASK, READ, CANCEL, agent("done"))
+    assert found(one, tasks={}, shown=(0, 2, 3, 4)) == 3, "of messages that are the agent's the last"
+    assert found(one, tasks={}, shown=(0, 2, 99)) == 5, "none of them is the agent's"
+    assert found(one, tasks={}, shown=(3,), rules=RULES - {"pointed"}) == 5
+    assert found(one, tasks={}, shown=(1,), lacks=[lack("write_against_state", 3)]) == 3
+    assert found(one, shown=(1,)) == 3, "what was expected says more"
+    assert found(run("r", ASK, READ, agent("no"), agent("bye")), shown=(3,)) == 3
+
+
 def test_a_run_that_did_nothing_wrong_is_decided_where_it_was_given_up() -> None:
     assert found(run("r", ASK, READ, HANDED, agent("bye"))) == 3
     assert found(run("r", ASK, READ, HANDED, agent("bye")), rules=RULES - {"handed_over"}) == 5

@@ -183,6 +183,35 @@ def test_anothers_fault_names_no_lack_of_the_agents(rule: str, source: str, conf
     assert (cause.source, cause.confidence) == (source, confidence)
 
 
+def test_what_a_model_said_of_an_agents_failure_is_told_where_no_lack_explains_it() -> None:
+    (row,) = ruled(SECOND_LOOK, "agent")
+    told = [row.model_copy(update={"evidence": (1, 2)})]
+    cause = one_cause([], [], rows=told)
+    assert (cause.party, cause.words, cause.source, cause.confidence) == (
+        "agent",
+        "it said so",
+        "model",
+        "low",
+    )
+    lack, wide = [lacks("r1", "care", 1, by="model:m", why="it rushed")], [capability("care", None)]
+    assert one_cause(lack, wide, rows=told).words == "Do care: it rushed"
+
+
+@pytest.mark.parametrize(("decisive", "at"), [("yes", 5), ("cannot_tell", 1), ("no", 1)])
+def test_the_message_is_that_of_the_lack_that_decided_it_or_of_triage(decisive: str, at: int) -> None:
+    (row,) = ruled(SECOND_LOOK, "agent")
+    judged = {key: one.model_copy(update={"evidence": (5,)}) for key, one in said("care", decisive).items()}
+    diagnosed = Diagnosed(
+        [SURPLUS],
+        [row.model_copy(update={"evidence": (1, 2)})],
+        [capability("care", None)],
+        [lacks("r1", "care", 3, by="model:m")],
+        judged=judged,
+    )
+    (cause,) = explain(diagnosed)
+    assert cause.decisive_message == at
+
+
 def test_a_models_label_is_a_models_word() -> None:
     cause = one_cause([lacks("r1", "care", 2, by="model:m")], [capability("care", None)])
     assert (cause.source, cause.rule) == ("model", "model:m")

@@ -289,6 +289,23 @@ def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
     ]
 
 
+def test_what_a_second_look_says_of_the_agent_stays_where_rules_say_no_more() -> None:
+    said = Ruling("agent", SECOND_LOOK, (1,), "it never looked")
+    base = Trajectory(
+        trajectory_id="a",
+        task_id="x/1",
+        target="x",
+        task_batch="b",
+        policy="p",
+        success=False,
+        messages=(ASKED, agent("Done.")),
+    )
+    stopped = base.model_copy(update={"trajectory_id": "b", "stop": "max_turns"})
+    first, other = triage([base, stopped], lambda _: {"a": said, "b": said})
+    assert (first.fault, first.rule, first.evidence, first.detail) == said
+    assert (other.fault, other.rule) == ("agent", "step_limit")
+
+
 def test_who_played_is_told_with_the_adapter() -> None:
     assert ruling(ASKED).policy == "p"
     assert ruling(ASKED, adapter="lookup").policy == "p + lookup"

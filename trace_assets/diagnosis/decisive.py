@@ -22,10 +22,13 @@ STREAK = 3
 """Equal calls at the end of a run, with equal answers, from which it was stuck there."""
 CALLS = frozenset({"forbidden_call", "wrong_value", "missing_question"})
 """Mistakes whose evidence is a call that should not have been made as it was."""
-RULES = frozenset({"expected", "harmless", "named_call", "written", "stuck", "handed_over", "turn"})
+RULES = frozenset(
+    {"expected", "harmless", "named_call", "pointed", "written", "stuck", "handed_over", "turn"}
+)
 """What can be left out, to see what it adds: expected actions, their excuse by what passed runs do, calls
-that lacks name, the first change where nothing is said of what is expected, the place where a run got stuck,
-the call that handed it over, the turn in which a script asked for what was never done."""
+that lacks name, what a model points at, the first change where nothing is said of what is expected, the place
+where a run got stuck, the call that handed it over, the turn in which a script asked for what was never
+done."""
 _MISTAKES = {family.name: family.mistake for family in FAMILIES}
 
 
@@ -34,10 +37,11 @@ class Decisive:
 
     In this order: the first call of the agent that changed something otherwise than is expected, passing over
     what passed runs do unharmed unless a lack names that very call; where the task says nothing, the call
-    that a lack names, or the first one that changed anything when the state is what was judged wrong; the
-    second of the equal calls in which the run got stuck; the call that handed the case over with something
-    undone; the agent's last message, its last chance. Where the user's turns are written beforehand, the last
-    chance is the end of the turn in which a call was asked for and did not come.
+    that a lack names; the agent's message that a model points at; where the task says nothing, the first call
+    that changed anything when the state is what was judged wrong; the second of the equal calls in which the
+    run got stuck; the call that handed the case over with something undone; the agent's last message, its
+    last chance. Where the user's turns are written beforehand, the last chance is the end of the turn in
+    which a call was asked for and did not come.
 
     Args:
         trajectories: All runs of the target, passed ones too.
@@ -57,7 +61,11 @@ class Decisive:
         self._transcripts: dict[str, Transcript] = {}
 
     def message(
-        self, one: Trajectory, lacks: Iterable[tuple[Label, Capability]] = (), stopped: int | None = None
+        self,
+        one: Trajectory,
+        lacks: Iterable[tuple[Label, Capability]] = (),
+        stopped: int | None = None,
+        shown: Iterable[int] = (),
     ) -> int:
         """Return the index of the message that decided a failed run.
 
@@ -65,6 +73,7 @@ class Decisive:
             one: The run.
             lacks: What it lacks, the likeliest cause first.
             stopped: The message with which somebody else ended it, if so: nothing after it counts.
+            shown: Messages that a model names as showing why it failed.
         """
         if stopped is not None:
             return stopped
@@ -77,10 +86,13 @@ class Decisive:
         ]
         calls = {step.index for step in transcript.steps if not step.by_user}
         expected = self._expected(one)
+        pointed = self._pointed(one, shown)
         if expected is None:
             points = [index for index, _ in named if index in calls]
             if points:
                 return points[0]
+            if pointed is not None:
+                return pointed
             if "written" in self._rules and _state_failed(one):
                 made = [step.index for step in transcript.steps if self._changes(step)]
                 if made:
@@ -95,7 +107,12 @@ class Decisive:
             left = self._turn_left(one, transcript, expected)
             if wrong or left is not None:
                 return min(wrong if left is None else [*wrong, left])
-        return self._end(transcript)
+        return self._end(transcript) if pointed is None else pointed
+
+    def _pointed(self, one: Trajectory, shown: Iterable[int]) -> int | None:
+        """Return the last of the agent's messages among those that a model names; None without one."""
+        own = [at for at in shown if at < len(one.messages) and one.messages[at].role == "assistant"]
+        return max(own, default=None) if "pointed" in self._rules else None
 
     def _turn_left(
         self, one: Trajectory, transcript: Transcript, expected: Sequence[ExpectedAction]

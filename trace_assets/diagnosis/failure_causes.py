@@ -114,7 +114,12 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 label.capability_id,
             ),
         )
-        at = decisive.message(one, [(label, by_id[label.capability_id]) for label in own], _stopped(row, one))
+        at = decisive.message(
+            one,
+            [(label, by_id[label.capability_id]) for label in own],
+            _stopped(row, one),
+            _shown(row, own, diagnosed),
+        )
         if row.fault != "agent" or not own:
             causes.append(_of_triage(row, at, diffs))
             continue
@@ -225,6 +230,15 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
+def _shown(row: Triage, lacks: Sequence[Label], diagnosed: Diagnosed) -> Sequence[int]:
+    """Return the messages with which a model shows why a run failed: by what it lacked, or by triage."""
+    if row.fault == "agent" and lacks:
+        said = diagnosed.judged.get((lacks[0].trajectory_id, lacks[0].capability_id))
+        if said is not None and said.decisive == "yes" and said.evidence:
+            return said.evidence
+    return row.evidence if row.rule == SECOND_LOOK else ()
+
+
 def _stopped(row: Triage, one: Trajectory) -> int | None:
     """Return the user's message that ended a run, where the failure is put down to that."""
     last = max(row.evidence, default=None)
@@ -233,11 +247,11 @@ def _stopped(row: Triage, one: Trajectory) -> int | None:
 
 
 def _of_triage(row: Triage, at: int, diffs: Sequence[ActionDiff]) -> FailureCause:
-    """Return what triage says; of a failure of the agent that nothing explains, what was done otherwise."""
+    """Return what triage says; of the agent's, where no model says more, what was done otherwise."""
     party = row.fault or "agent"
     by_model = row.rule == SECOND_LOOK
     words = row.detail
-    if party == "agent" and diffs:
+    if party == "agent" and diffs and not by_model:
         words = "; ".join(in_words(diff) for diff in diffs[:MOST_TOLD])
         words += f"; and {len(diffs) - MOST_TOLD} more" if len(diffs) > MOST_TOLD else ""
     return FailureCause(

@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
 SECOND_LOOK = "model_second_look"
 """The rule that a model's ruling is kept under."""
 SecondLook = Callable[[Sequence[Trajectory]], Mapping[str, Ruling]]
-"""Looks at the failures that rules leave to the agent; returns a ruling for those it puts down otherwise."""
+"""Looks at the failures that rules leave to the agent; returns a ruling for those that it answered for."""
 
 
 def triage(
@@ -88,7 +88,8 @@ def triage(
 
     Args:
         trajectories: Of any targets, judged or not.
-        second_look: Asked once, about all failures that the rules leave to the agent.
+        second_look: Asked once, about all failures that the rules leave to the agent. What it says of one
+            that it leaves to the agent too is kept where the rules have no more to say than that.
         tasks: By id: what the simulated user was told, and what is expected. Without them no contradiction,
             no broken script and no wrong ground truth is found.
         known: What all runs and tasks of the targets tell together; learned from these trajectories and tasks
@@ -105,16 +106,20 @@ def triage(
     if second_look is not None:
         left = [one for one, found in ruled if found is not None and found.fault == "agent"]
         others = second_look(left) if left else {}
-        ruled = [
-            (one, others.get(one.trajectory_id, found) if found and found.fault == "agent" else found)
-            for one, found in ruled
-        ]
+        ruled = [(one, _looked(found, others.get(one.trajectory_id))) for one, found in ruled]
     return [_row(one, found) for one, found in ruled]
 
 
 def _ruling(trajectory: Trajectory, known: Known, rules: Sequence[Rule]) -> Ruling:
     case = Case(trajectory, known)
     return next(found for rule in rules if (found := rule(case)) is not None)
+
+
+def _looked(found: Ruling | None, look: Ruling | None) -> Ruling | None:
+    """Return the ruling after a second look; what the rules say of how an agent's run ended stays."""
+    if found is None or found.fault != "agent" or look is None:
+        return found
+    return look if look.fault != "agent" or found.rule == "agent" else found
 
 
 def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:

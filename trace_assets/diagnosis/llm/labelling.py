@@ -380,14 +380,14 @@ class ModelTriage:
         self.missing: dict[str, str] = {}
 
     def __call__(self, trajectories: Sequence[Trajectory]) -> dict[str, Ruling]:
-        """Return a ruling for each trajectory that the model puts down to somebody else than the agent.
+        """Return a ruling for each trajectory that the model answered for.
 
         Args:
             trajectories: Failures; their outcome is known to the model, since it is asked only about such.
 
         Returns:
-            By trajectory id. Those the model leaves to the agent, or gives no usable answer for, are missing;
-            the latter are named in `missing` with the reason.
+            By trajectory id. Those without a usable answer are missing, and named in `missing` with the
+            reason.
         """
         found: dict[str, Ruling] = {}
         diffs = _diffs_by_run(trajectories, self._tasks)
@@ -406,11 +406,10 @@ class ModelTriage:
             except Unanswered as fault:
                 self.missing[trajectory.trajectory_id] = fault.reason
                 return
-            if answer.fault != "agent":
+            words = answer.rationale.strip()
+            if answer.fault != "agent" or words:
                 evidence = tuple(sorted(set(answer.evidence)))
-                found[trajectory.trajectory_id] = Ruling(
-                    answer.fault, SECOND_LOOK, evidence, answer.rationale.strip()
-                )
+                found[trajectory.trajectory_id] = Ruling(answer.fault, SECOND_LOOK, evidence, words)
 
         self.missing = {}
         self.complete = self._server.run(sorted(trajectories, key=lambda one: one.trajectory_id), work)
