@@ -27,6 +27,7 @@ from trace_assets.records import (
     EnvironmentVerdict,
     SelectedCapability,
 )
+from trace_assets.resources.analysts import context_of
 from trace_assets.resources.contract import (
     describe_target,
     known_targets,
@@ -153,6 +154,21 @@ def test_what_simulation_files_say_of_their_target_is_kept(tmp_path: Path) -> No
     policy.write_text("Be brief.")
     describe_target(study, "tau2:shop", None, policy)
     assert look_up_contract(study, "tau2:shop").policy == "Be brief."
+
+
+def test_the_policy_that_all_tasks_of_a_target_tell_is_known_to_whoever_labels(tmp_path: Path) -> None:
+    study = shop(tmp_path, [line(n, domain_policy="Be kind.\n") for n in range(2)])
+    runs = read_trajectories(study.store, "shop")
+    assert context_of(study, "shop", runs).policy == "Be kind."
+    known = read_description(study.home.descriptions, "shop")
+    assert (known.policy, known.policy_from) == ("Be kind.", "ingested: shop")
+    more = tmp_path / "more.jsonl"
+    more.write_text(
+        "\n".join(line(n, target=name, domain_policy=f"Be {n}.") for n in (7, 8) for name in ("shop", "inn"))
+    )
+    ingest(study, [more])
+    assert read_description(study.home.descriptions, "shop") == known, "an earlier file has said it"
+    assert read_description(study.home.descriptions, "inn").policy == "", "its tasks differ"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,6 +123,7 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
             read = load(rest, Path(folder), stack, format, _held(study, rest), allowance)
             _lay_all(study, read, Path(folder), outcome, files, again)
         keep_notes(study.home.descriptions, rest)
+        _keep_policies(study, outcome.new)
     return outcome
 
 
@@ -397,6 +399,31 @@ def keep_notes(folder: Path, paths: Sequence[Path]) -> list[str]:
         if more and write_description(folder, known.model_copy(update=more)):
             told.append(noted.target)
     return told
+
+
+def _keep_policies(study: Study, given: Iterable[str]) -> None:
+    """Keep the policy that all tasks of a target tell alike, unless a person or an earlier file has said it.
+
+    Tasks hold what is expected too, so whoever labels never opens them: the policy, which the agent was
+    given, has to lie beside them.
+
+    Args:
+        study: With the inbox.
+        given: Batches that have just come in.
+    """
+    told: dict[str, set[str]] = defaultdict(set)
+    of: dict[str, str] = {}
+    for batch in given:
+        tasks = inbox(study, batch).frame(Task).select("target", "domain_policy").unique()
+        for target, policy in tasks.iter_rows():
+            told[target].add((policy or "").strip())
+            of[target] = batch
+    for target, policies in sorted(told.items()):
+        known = read_description(study.home.descriptions, target)
+        if len(policies) != 1 or not (policy := next(iter(policies))) or known.policy:
+            continue
+        more = {"policy": policy, "policy_from": _NOTED + of[target]}
+        write_description(study.home.descriptions, known.model_copy(update=more))
 
 
 def noted_in(path: Path) -> TargetDescription | None:
