@@ -92,6 +92,8 @@ def test_tools_that_came_with_the_trajectories_are_taken(tmp_path: Path) -> None
     study = shop(tmp_path, [line(n, tools=TOOLS) for n in range(3)])
     write_contracts(study)
     contract = read_contract(study, "shop")
+    (told,) = context_of(study, "shop", read_trajectories(study.store, "shop")).tools
+    assert (told.name, told.description) == ("get_order", "Reads.")
     assert contract.inferred == ()
     assert contract.tools[0].description == "Reads."
 

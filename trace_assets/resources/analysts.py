@@ -26,6 +26,7 @@ from trace_assets.environments.contract.description import (
     GivenTools,
     TargetDescription,
     read_description,
+    tools_of,
     write_description,
 )
 from trace_assets.errors import InputError, Unavailable
@@ -97,7 +98,8 @@ def context_of(
 ) -> Context:
     """Return what the agents of a target knew: of the live one, as it says, else as it is kept in the home.
 
-    Where neither says a policy it is what the system messages of the runs say alike.
+    Where neither says a policy it is what the system messages of the runs say alike; where neither names
+    tools they are those that came with the runs, if they came alike with all.
 
     Args:
         study: With the home.
@@ -112,7 +114,8 @@ def context_of(
     known = read_description(study.home.descriptions, target)
     policy = known.policy or (_recorded_policy(study, target) if outcomes_known else "")
     policy = policy or shown_policy(runs, words_only=False)
-    return Context(policy, known.tools.agent, known.tools.user)
+    tools = known.tools if known.tools.agent else tools_of(runs)
+    return Context(policy, tools.agent, tools.user)
 
 
 def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str | None = None) -> Known:

@@ -11,13 +11,12 @@ import polars as pl
 
 from trace_assets.environments.audit.check import Purpose
 from trace_assets.environments.contract.description import (
-    GivenTools,
     TargetContract,
     contract_of,
     extract_contract,
     read_description,
     read_tools,
-    tools_in,
+    tools_of,
     write_description,
 )
 from trace_assets.errors import InputError
@@ -172,24 +171,11 @@ def _contract(study: Study, name: str, places: Sequence[tuple[Store, str]]) -> T
         return extract_contract(study.target, _sample(name, [(study.store, study.live_batch)]))
     trajectories = _sample(name, places)
     given = read_description(study.home.descriptions, name)
-    tools = given.tools if given.tools.agent else _imported_tools(trajectories)
+    tools = given.tools if given.tools.agent else tools_of(trajectories)
     contract = contract_of(name, tools.agent, given.policy, trajectories, user_tools=tools.user)
     if not contract.tools:
         raise InputError(f"the agent of '{name}' calls no tools and none were given, so it has no contract.")
     return contract
-
-
-def _imported_tools(trajectories: Sequence[Trajectory]) -> GivenTools:
-    """Return the tool schemas that came with the trajectories, where all that name any name the same."""
-    listed = {
-        str(one.metadata["tools"]): one.metadata["tools"] for one in trajectories if one.metadata.get("tools")
-    }
-    if len(listed) != 1:
-        return GivenTools()
-    try:
-        return tools_in(next(iter(listed.values())), "the list of tools that came with the trajectories")
-    except InputError:
-        return GivenTools()
 
 
 def _sample(name: str, places: Sequence[tuple[Store, str]]) -> list[Trajectory]:

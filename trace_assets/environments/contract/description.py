@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,19 @@ def _tool(one: Any, where: str) -> ToolSpec:
     except ValidationError as error:
         first = error.errors()[0]
         raise InputError(f"{where}: '{first['loc'][0]}' is not usable ({first['msg']}).") from error
+
+
+def tools_of(trajectories: Iterable[Trajectory]) -> GivenTools:
+    """Return the tool schemas that came with the trajectories, where all that name any name the same."""
+    listed = {
+        str(one.metadata["tools"]): one.metadata["tools"] for one in trajectories if one.metadata.get("tools")
+    }
+    if len(listed) != 1:
+        return GivenTools()
+    try:
+        return tools_in(next(iter(listed.values())), "the list of tools that came with the trajectories")
+    except InputError:
+        return GivenTools()
 
 
 def inferred_tools(trajectories: Sequence[Trajectory], by: Side = "assistant") -> list[ToolSpec]:
