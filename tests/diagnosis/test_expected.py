@@ -265,6 +265,10 @@ def test_a_demand_that_the_tool_refuses() -> None:
     assert ("gym/1", "wrong", "refused_demand") not in suspects([tried, worked], task(CANCEL))
     passed = run(name="r3", success=True)
     assert suspects([tried, passed], task(CANCEL)) == [], "a run passed without it"
+    other = run(("cancel_course", {"course_id": "c-101"}, "Error: no such course", True))
+    assert suspects([other], task(CANCEL)) == [], "the tool knows another spelling"
+    (row,) = action_diffs([other], task(CANCEL))
+    assert (row.kind, row.refused) == ("missed", 0)
 
 
 def test_a_task_that_nobody_passes_is_only_suspected() -> None:

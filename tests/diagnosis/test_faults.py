@@ -495,6 +495,10 @@ def test_what_the_user_looks_up_before_it_leaves_is_its_own() -> None:
     assert stopped_first(case(ASKED, OFFER, looks, others, YES)) is None, "the agent was at work"
 
 
+def test_a_question_that_nobody_answered_may_be_asked_again() -> None:
+    assert stopped_first(case(ASKED, OFFER, user(" "), OFFER, YES)) is not None
+
+
 def test_the_write_that_was_never_called_is_named() -> None:
     found = stopped_first(
         case(ASKED, OFFER, YES, checks=(*MISSING, action("refund_item"), action("get_order")))
@@ -515,6 +519,7 @@ def test_the_write_that_was_never_called_is_named() -> None:
         (ASKED, OFFER, user("Yes, transfer me to a human.")),
         (ASKED, OFFER, user("Thanks.")),
         (ASKED, agent("Would you like me to go on? " + "x" * 400), YES),
+        (ASKED, OFFER, user("Order K1, as I said."), OFFER, YES),  # it asks again what it was told
     ],
 )
 def test_leaving_that_is_no_fault(messages: tuple[Message, ...]) -> None:

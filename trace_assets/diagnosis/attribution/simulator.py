@@ -94,14 +94,14 @@ def stopped_first(case: Case) -> Ruling | None:
     """The simulated user answered what the agent had asked and ended the conversation in one message.
 
     The agent is to blame all the same when the user had no more to wait for: what is missing had been tried
-    and refused, or was handed over, or nothing is missing.
+    and refused, or was handed over, or nothing is missing, or the agent asked again what it had been told.
     """
     if _never_listened(case):
         place = len(case.messages) - 1
         detail = "the user ended the conversation with its first words"
         return Ruling("user_simulator", "simulator_stopped_first", (place,), detail)
     end = _end(case)
-    if end is None or "out-of-scope" in end.mark:
+    if end is None or "out-of-scope" in end.mark or _asked_before(case, end.asked):
         return None
     missing = _missing_writes(case)
     if _HANDOVER.search(f"{end.words} {end.mark}"):
@@ -118,6 +118,20 @@ def stopped_first(case: Case) -> Ruling | None:
     detail += "the agent could act" + (f" (never called: {', '.join(missing)})" if missing else "")
     last = len(case.messages) - 1
     return Ruling("user_simulator", "simulator_stopped_first", (end.asked, last), detail)
+
+
+def _asked_before(case: Case, asked: int) -> bool:
+    """Tell whether an agent's message says to the word what it had said, and the user had answered that."""
+    words = _said(case, asked).split()
+    return any(
+        one.role == "assistant"
+        and _said(case, place).split() == words
+        and any(
+            answer.role == "user" and (answer.content or "").strip()
+            for answer in case.messages[place + 1 : asked]
+        )
+        for place, one in enumerate(case.messages[:asked])
+    )
 
 
 def _never_listened(case: Case) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.deeds import told_apart
@@ -83,7 +83,7 @@ def differences(
         step = pairs.get(place)
         if step is None:
             refused = sum(
-                call.failed and is_call_of(call, action) and not changed(action, call)
+                call.failed and is_call_of(call, action) and is_spelt_as(action, call)
                 for call in transcript.steps
             )
             rows.append(
@@ -176,6 +176,34 @@ def changed(action: ExpectedAction, step: Step) -> tuple[str, ...]:
     return tuple(
         sorted(name for name in names if not _equal(action.arguments.get(name), step.arguments.get(name)))
     )
+
+
+def is_spelt_as(action: ExpectedAction, step: Step) -> bool:
+    """Tell whether a call gives what is expected to the letter: tools refuse `all` where they know `ALL`.
+
+    >>> from trace_assets.diagnosis.detectors.transcript import Step
+    >>> call = Step(1, 2, "open", {"window": "all", "share": 50.0}, False, False, "", frozenset())
+    >>> wanted = ExpectedAction(name="open", arguments={"window": "ALL", "share": 50})
+    >>> changed(wanted, call), is_spelt_as(wanted, call)
+    ((), False)
+    """
+    return not changed(action, step) and all(
+        _is_prose(one) or sorted(_texts(one)) == sorted(_texts(step.arguments.get(name)))
+        for name, one in action.arguments.items()
+        if action.compared is None or name in action.compared
+    )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a value, at any depth."""
+    if isinstance(value, str):
+        yield value.strip()
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def in_words(row: ActionDiff) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import spoken
-from trace_assets.diagnosis.expected.diffs import changed, differences
+from trace_assets.diagnosis.expected.diffs import changed, differences, is_spelt_as
 from trace_assets.diagnosis.expected.doubt import Doubt, Doubter
 from trace_assets.diagnosis.expected.facts import (
     Facts,
@@ -118,6 +118,7 @@ def refused_demand(facts: Facts, task_id: str) -> Iterator[Doubt]:
                 worked = worked or not step.failed
                 if (
                     step.failed
+                    and is_spelt_as(action, step)
                     and step.answer is not None
                     and _faultless(facts, one, task_id, place, step.index)
                 ):
