@@ -18,6 +18,7 @@ from trace_assets.records import (
     FailureCause,
     Label,
     LackCause,
+    Proposal,
     SelectedCapability,
     Trajectory,
     Triage,
@@ -195,6 +196,42 @@ def test_what_a_model_said_of_an_agents_failure_is_told_where_no_lack_explains_i
     )
     lack, wide = [lacks("r1", "care", 1, by="model:m", why="it rushed")], [capability("care", None)]
     assert one_cause(lack, wide, rows=told).words == "Do care: it rushed"
+
+
+def test_what_no_label_explains_is_what_was_proposed_because_of_it() -> None:
+    def proposed(number: int, name: str | None, *witnesses: str) -> Proposal:
+        values = {
+            "target": "gym",
+            "analyst": "model:m",
+            "name": "n",
+            "description": "d",
+            "merged_by": "model",
+        }
+        more = {"proposal_id": f"p1-{number}", "discovery_pass": 1, "trajectories": witnesses}
+        return Proposal.model_validate({**values, **more, "merged_into": name})
+
+    broad = capability("broad", None).model_copy(update={"analyst": "model:m"})
+    named = [
+        capability(name, None).model_copy(update={"analyst": "model:m", "parent": "broad"}) for name in "abc"
+    ]
+    rows = [
+        proposed(1, "a", "r9"),
+        proposed(2, "b", "r1"),
+        proposed(3, "c", "r1"),
+        proposed(4, "c", "r1", "r9"),
+    ]
+    rows += [proposed(5, "broad", "r1"), proposed(6, "broad", "r1"), proposed(7, "broad", "r1")]
+    rows += [proposed(8, None, "r1"), proposed(9, "gone", "r1")]
+    cause = one_cause([], [broad, *named], proposals=rows)
+    assert (cause.capability, cause.source, cause.rule, cause.confidence) == ("c", "model", "model:m", "low")
+    assert cause.words == "Do c" and cause.decisive_message == 3
+    told = one_cause([], [broad, *named], proposals=rows, rows=ruled(SECOND_LOOK, "agent"))
+    assert told.words == "Do c: it said so"
+    assert one_cause([], [broad, *named], proposals=rows, judged=said("c", "no")).capability == "b"
+    assert one_cause([lacks("r1", "a", 1)], [broad, *named], proposals=rows).capability == "a"
+    assert (
+        one_cause([], [broad, *named], proposals=rows, rows=ruled("stuck", "environment")).capability is None
+    )
 
 
 @pytest.mark.parametrize(("decisive", "at"), [("yes", 5), ("cannot_tell", 1), ("no", 1)])

@@ -16,6 +16,7 @@ from trace_assets.records import (
     FailureCause,
     Label,
     LackCause,
+    Proposal,
     Repair,
     SelectedCapability,
     Task,
@@ -68,6 +69,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
         (label for label in store.read(Label) if label.label == "LACKING"), store.read(Consensus)
     )
     contrasts, selected = store.read(Contrast), store.read(SelectedCapability)
+    proposals = store.read(Proposal)
     judged = {(row.trajectory_id, row.capability_id): row for row in store.read(LackCause)}
     tried = ("decisive", "not decisive")
     repaired = {
@@ -86,6 +88,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
             tasks=tasks,
             repaired=repaired,
             judged=judged,
+            proposals=[one for one in proposals if one.target == target],
         )
         for target, rows in sorted(triage.items())
     ]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from trace_assets.records import (
     FailureCause,
     Label,
     LackCause,
+    Proposal,
     SelectedCapability,
     Task,
     ToldTask,
@@ -52,6 +53,7 @@ class Diagnosed:
         repaired: By trajectory and capability, whether the run passes once that is repaired and the rest is
             replayed; what was not tried is left out.
         judged: By trajectory and capability, whether a model says that the lack decided the end.
+        proposals: What passes over failures named, each with the failures that showed it.
     """
 
     trajectories: Sequence[Trajectory]
@@ -63,6 +65,7 @@ class Diagnosed:
     tasks: Mapping[str, Task | ToldTask] = field(default_factory=dict)
     repaired: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     judged: Mapping[tuple[str, str], LackCause] = field(default_factory=dict)
+    proposals: Sequence[Proposal] = ()
 
 
 class Explainer(Protocol):
@@ -80,7 +83,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     decided the end, then one that fits how the run differs from what is expected, then the one that more of
     the failures and fewer of the passed runs show. A lack of which the model says that it did not decide the
     end explains nothing. Where a model proposed cases, these come before other lacks that decided the end as
-    much, and what arises in fewer runs before what arises in more. Which message decided it is found apart
+    much, and what arises in fewer runs before what arises in more. Whoever labels knows less than whoever
+    proposed (not how runs ended, nor what was expected): where no label explains a failure, it is the
+    candidate that was proposed with this very failure as its witness. Which message decided it is found apart
     from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
@@ -121,7 +126,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             _shown(row, own, diagnosed),
         )
         if row.fault != "agent" or not own:
-            causes.append(_of_triage(row, at, diffs))
+            cause = _of_triage(row, at, diffs)
+            witnessed = [] if row.fault != "agent" else _witnessed(row.trajectory_id, diagnosed, by_id, rank)
+            causes.append(_of_proposal(cause, by_id[witnessed[0]]) if witnessed else cause)
             continue
         label, capability = own[0], by_id[own[0].capability_id]
         causes.append(
@@ -265,6 +272,33 @@ def _of_triage(row: Triage, at: int, diffs: Sequence[ActionDiff]) -> FailureCaus
         source="model" if by_model else "rule",
         rule=row.rule,
     )
+
+
+def _witnessed(
+    run: str, diagnosed: Diagnosed, by_id: Mapping[str, Capability], rank: Mapping[str, float]
+) -> list[str]:
+    """Return the candidates that were proposed with a failure as their witness, those of most passes first.
+
+    Candidates of which a model says that they did not decide this end are left out, and so are parents of
+    others that are named.
+    """
+    counts = Counter(
+        row.merged_into for row in diagnosed.proposals if run in row.trajectories and row.merged_into in by_id
+    )
+    named = {
+        name: count
+        for name, count in counts.items()
+        if name is not None and ((said := diagnosed.judged.get((run, name))) is None or said.decisive != "no")
+    }
+    parents = {by_id[name].parent for name in named}
+    return sorted(named.keys() - parents, key=lambda name: (-named[name], rank[name], name))
+
+
+def _of_proposal(cause: FailureCause, capability: Capability) -> FailureCause:
+    """Return a cause that names the candidate which was proposed because of this very failure."""
+    words = f"{capability.name}: {cause.words}" if cause.source == "model" else capability.name
+    named = {"capability": capability.capability_id, "words": words, "source": "model"}
+    return cause.model_copy(update={**named, "rule": capability.analyst})
 
 
 def _with_repair(cause: FailureCause, diagnosed: Diagnosed) -> FailureCause:
