@@ -229,6 +229,11 @@ def test_what_no_label_explains_is_what_was_proposed_because_of_it() -> None:
     assert told.words == "Do c: it said so"
     assert one_cause([], [broad, *named], proposals=rows, judged=said("c", "no")).capability == "b"
     assert one_cause([lacks("r1", "a", 1)], [broad, *named], proposals=rows).capability == "a"
+    both, figures = [lacks("r1", "a", 1), lacks("r1", "b", 1)], [contrast("a", 0.9, 0), contrast("b", 0.1, 0)]
+    assert one_cause(both, named, contrasts=figures).capability == "a", "more failures show it"
+    assert one_cause(both, named, contrasts=figures, proposals=rows).capability == "b", "this one showed b"
+    decided = said("a", "yes")
+    assert one_cause(both, named, contrasts=figures, proposals=rows, judged=decided).capability == "a"
     assert (
         one_cause([], [broad, *named], proposals=rows, rows=ruled("stuck", "environment")).capability is None
     )

@@ -80,13 +80,14 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
     Of several lacks one whose repair made the run pass comes first, then one of which a model says that it
-    decided the end, then one that fits how the run differs from what is expected, then the one that more of
-    the failures and fewer of the passed runs show. A lack of which the model says that it did not decide the
-    end explains nothing. Where a model proposed cases, these come before other lacks that decided the end as
-    much, and what arises in fewer runs before what arises in more. Whoever labels knows less than whoever
-    proposed (not how runs ended, nor what was expected): where no label explains a failure, it is the
-    candidate that was proposed with this very failure as its witness. Which message decided it is found apart
-    from that, see `Decisive`, by these of its rules.
+    decided the end, then one that was proposed with this very failure as its witness, then one that fits how
+    the run differs from what is expected, then the one that more of the failures and fewer of the passed runs
+    show. A lack of which the model says that it did not decide the end explains nothing. Where a model
+    proposed cases, these come before other lacks that decided the end as much, and what arises in fewer runs
+    before what arises in more. Whoever labels knows less than whoever proposed (not how runs ended, nor what
+    was expected): where no label explains a failure, it is the candidate that was proposed with this very
+    failure as its witness. Which message decided it is found apart from that, see `Decisive`, by these of its
+    rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -94,6 +95,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
     parents = {one.parent for one in diagnosed.capabilities}
+    witnesses: dict[str | None, set[str]] = defaultdict(set)
+    for proposal in diagnosed.proposals:
+        witnesses[proposal.merged_into].update(proposal.trajectories)
     lacks: dict[str, list[Label]] = defaultdict(list)
     for label in diagnosed.labels:
         if label.label == "LACKING" and label.capability_id in by_id and not _harmless(label, diagnosed):
@@ -109,6 +113,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             key=lambda label: (
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
                 _judged(label, diagnosed) != "yes",
+                row.trajectory_id not in witnesses[label.capability_id],
                 # A habit is not named where a case of a model's fits, whatever detector found the habit.
                 not _is_case(by_id[label.capability_id]) and bool(breadth),
                 not fits(by_id[label.capability_id], label, diffs),
