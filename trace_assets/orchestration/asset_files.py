@@ -59,6 +59,7 @@ class ItemFiles:
         self.study = study
         self.manifest: Manifest = study.store.manifest or manifest_of(study.home.path)
         self._problems: dict[str, str] = {}
+        self._folder = self.manifest.name(study.home.tables)
 
     def look(self, assets: Collection[str] | None = None) -> None:
         """Compare the files with the manifest.
@@ -165,7 +166,7 @@ class ItemFiles:
         return self.manifest.path(name).is_relative_to(self.study.home.tables)
 
     def _prefix(self, record: type[Record]) -> str:
-        return self.manifest.name(self.study.home.tables / record.table)
+        return f"{self._folder}/{record.table}"
 
 
 def set_aside(study: Study, manifest: Manifest, names: Iterable[str]) -> None:

@@ -208,6 +208,7 @@ def sync(
         if jobs != 0 and run.needs_workers():
             pool.load_ahead()
         while True:
+            made_here = False
             for step in run.ready(heavy=True):
                 if len(run.running) >= pool.width:
                     break
@@ -215,6 +216,7 @@ def sync(
                     asked = run.is_asked(step.item)
                     if jobs == 0:
                         run.end(materialize_here(definitions, study, instance, [step.item], asked))
+                        made_here = True  # others may be ready now: no time for a look at all of the history
                         break
                     needed = needs.get(step.item.asset, Needs())
                     future = pool.submit(materialize_items, environment, [step.item], asked, needs=needed)
@@ -228,7 +230,7 @@ def sync(
             elif run.running:
                 finished, _ = wait(run.running, return_when=FIRST_COMPLETED)
                 run.take(finished, put_right, study.home)
-            elif not run.look_again(study.home) and run.settle(ask) != "go on":
+            elif not made_here and not run.look_again(study.home) and run.settle(ask) != "go on":
                 return run.finished()
 
 
