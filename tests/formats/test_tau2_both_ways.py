@@ -15,7 +15,7 @@ from tests.formats.test_streaming import by_parts
 from tests.formats.test_tau2 import content, simulation, write
 from trace_assets.formats import read_trajectories, tau2_columns, tau2_parsing, tau2_parts
 from trace_assets.formats.problem import Problem
-from trace_assets.formats.reading import Span
+from trace_assets.formats.reading import Part, Span
 from trace_assets.formats.tau2 import open_tau2
 from trace_assets.records import CheckRow, MessageRow, Task, Trajectory, TrajectoryHead
 from trace_assets.store.trajectories import read_trajectories as read_stored
@@ -182,6 +182,17 @@ def test_a_task_is_told_once_by_whichever_way(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", content(*rows, simulation(3, task_id="2", seed="7")))
     tasks = [item.task_id for item in tau2_parts.read_parts(path, {}) if isinstance(item, Task)]
     assert [name.rpartition("/")[2] for name in tasks] == ["1", "2"]
+
+
+def test_what_takes_the_slow_way_comes_together_as_far_as_memory_allows(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", content(*(simulation(n, seed="7") for n in range(20))))
+
+    def sizes(allowed: int) -> list[int]:
+        items = tau2_parts.read_parts(path, {}, Allowance(allowed))
+        return [len(item.ids) for item in items if isinstance(item, Part)]
+
+    assert sizes(64 << 20) == [20]
+    assert len(sizes(1 << 20)) > 5 and sum(sizes(1 << 20)) == 20
 
 
 def test_what_another_file_held_before_is_not_read_again(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from trace_assets.formats.columns import too_heavy
+from trace_assets.formats.columns import too_heavy, weight
 from trace_assets.formats.problem import Problem, repeated
 from trace_assets.formats.reading import Array, Part, Span, part_of
 from trace_assets.formats.tau2 import not_judged, open_tau2, settled_items
 from trace_assets.formats.tau2_columns import LARGE, LONGEST_ID, Converted, convert
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.tau2_helper import Helper
-from trace_assets.records import Task
+from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 from trace_assets.untrusted.json_text import longest
 
@@ -223,6 +223,8 @@ def _slowly(
     piece, elements more than pieces from there on): pieces that hold no or two elements move the places of
     those behind them.
     """
+    waiting: list[Trajectory] = []
+    heavy = 0
     runs: list[list[Span]] = []
     for span in sorted(refused):
         if runs and runs[-1][-1].end == span.start:
@@ -249,5 +251,11 @@ def _slowly(
             if task_id not in tasks:
                 tasks.add(task_id)
                 yield file.task(task_id)
-            yield part_of([item])
+            if waiting and heavy + weight(item) > allowance.waiting:
+                yield part_of(waiting)
+                waiting, heavy = [], 0
+            waiting.append(item)
+            heavy += weight(item)
         shifts.append((run[-1].number, count - len(run)))
+    if waiting:
+        yield part_of(waiting)
