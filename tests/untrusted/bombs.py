@@ -15,6 +15,8 @@ ALLOWED = 512 << 20
 """What reading may take: a quarter of a small machine."""
 LITTLE = ALLOWED // 4
 """What it may take where only the number of rows fills it, which takes a while."""
+LEAST = ALLOWED // 8
+"""The same where a row leaves nothing behind but its name."""
 Maker = Callable[[Path], object]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.untrusted.bombs import LITTLE, MB, bomb
+from tests.untrusted.bombs import LEAST, MB, bomb
 
 
 def good_row(number: int) -> str:
@@ -100,8 +100,8 @@ def many_scores(path: Path) -> None:
 
 
 @bomb("jsonl", 2)
-def ten_million_keys(path: Path) -> None:
-    lines(path, more("{" + ",".join(f'"{n}":1' for n in range(10_000_000)) + "}"))
+def three_million_keys(path: Path) -> None:
+    lines(path, more("{" + ",".join(f'"{n}":1' for n in range(3_000_000)) + "}"))
 
 
 @bomb("jsonl", 3)
@@ -196,9 +196,9 @@ def lines_of_no_use(path: Path) -> None:
     path.write_text(good_row(1) + "\n" + good_row(2) + "\n" + "1\n" * 3_000_000)
 
 
-@bomb("jsonl", None, "more trajectories and tasks than can be remembered", allowed=LITTLE)
+@bomb("jsonl", None, "more trajectories and tasks than can be remembered", allowed=LEAST)
 def countless_rows(path: Path) -> None:
-    path.write_text("".join(f'{{"messages":[{{"role":"user","content":"{n}"}}]}}\n' for n in range(150_000)))
+    path.write_text("".join(f'{{"messages":[{{"role":"user","content":"{n}"}}]}}\n' for n in range(40_000)))
 
 
 @bomb("jsonl", 2)

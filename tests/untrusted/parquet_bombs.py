@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.untrusted.bombs import LITTLE, MB, bomb
+from tests.untrusted.bombs import LEAST, MB, bomb
 
 CHAT = json.dumps([{"role": "user", "content": "hi"}])
 
@@ -108,7 +108,7 @@ def a_list_of_one_text(path: Path) -> None:
     groups(path, *tables, compression="zstd", write_statistics=False)
 
 
-@bomb("parquet", None, "more trajectories and tasks than can be remembered", allowed=LITTLE)
+@bomb("parquet", None, "more trajectories and tasks than can be remembered", allowed=LEAST)
 def a_hundred_million_rows(path: Path) -> None:
     """Each of them nothing at all."""
     n = 100_000_000

@@ -99,9 +99,9 @@ def countless_simulations(path: Path) -> None:
         file.write(b"]}")
 
 
-@bomb("json", 40_000, "occurs twice")
+@bomb("json", 10_000, "occurs twice")
 def one_simulation_again_and_again(path: Path) -> None:
-    names = [*range(40_000), *range(40_000)]
+    names = [*range(10_000), *range(10_000)]
     with path.open("wb") as file:
         file.write(tau2_head())
         file.write(b",".join(b'{"id":"%d","task_id":"1","messages":[]}' % n for n in names) + b"]}")
@@ -128,12 +128,13 @@ def a_tail_without_end(path: Path) -> None:
 
 @bomb("json", None, "unfolds to more than")
 def one_ticket_for_all(path: Path) -> None:
-    """A task's text of a megabyte is put into each of 1,500 simulations."""
+    """A task's text is put into each of 1,300 simulations."""
     head = tau2_head(agent_info={"implementation": "llm_agent_solo", "llm": "m"})
-    task = json.dumps({"id": "1", "ticket": "t" * MB}).encode()
+    task = json.dumps({"id": "1", "ticket": "t" * (MB * 3 // 10)}).encode()
     head = head.replace(b'"tasks": []', b'"tasks": [' + task + b"]")
     with path.open("wb") as file:
-        file.write(head + b",".join(simulation(n, task_id="1") for n in range(1500)) + b"]}")
+        row = b'{"id":"%d","task_id":"1","messages":[{"role":"user"}]}'
+        file.write(head + b",".join(row % n for n in range(1300)) + b"]}")
 
 
 @bomb("json", 2)
