@@ -17,6 +17,7 @@ from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.diagnosis import detector_analyst
 from trace_assets.environments.writers import writer
 from trace_assets.errors import InputError
+from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import OF_BATCH, register_batches
 from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.scope import Scope
@@ -104,6 +105,30 @@ def each(asset: str, *partitions: str) -> set[str]:
     return {f"{asset}[{partition}]" for partition in partitions}
 
 
+def as_forecast(loop: Loop, *, exactly: bool = True, narrower: bool = True, **edits: str) -> set[str]:
+    """Return what runs after edits, which must be what was likely to follow.
+
+    Args:
+        loop: A finished one.
+        exactly: Whether all that was likely runs.
+        narrower: Whether less is likely than may follow at the most.
+        **edits: Settings.
+    """
+    study = loop.study(**edits)
+    planner = Planner(loop.definitions(study), loop.instance, standing=Scope(study))
+    due = planner.look()
+    at_most = {str(item) for item in planner.items_after(due)} | {str(step.item) for step in due}
+    files = {file: file.stat().st_mtime_ns for file in study.home.tables.rglob("*.parquet")}
+    likely = {str(item) for item in likely_to_follow(planner, study, due)}
+    assert files == {file: file.stat().st_mtime_ns for file in study.home.tables.rglob("*.parquet")}
+    assert not list(study.home.path.glob(".rehearsal-*"))
+    followed = loop.sync(**edits)
+    foreseen = {str(step.item) for step in due} | likely
+    assert foreseen == followed if exactly else followed <= foreseen
+    assert foreseen <= at_most and (len(foreseen) < len(at_most) or not narrower)
+    return followed
+
+
 def test_the_first_run_made_everything_once_and_found_what_was_planted(loop: Loop) -> None:
     assert loop.capabilities() == sorted(ALL)
     kept = [row for row in loop.study().store.read(SelectedCapability) if row.kept]
@@ -132,7 +157,7 @@ def test_a_threshold_that_admits_one_more_trains_that_one_alone(
     loop: Loop, calls: dict[str, list[str]]
 ) -> None:
     strict = {"selection__min_coverage": "0.20"}
-    dropped = loop.sync(**strict)
+    dropped = as_forecast(loop, **strict)
     assert loop.capabilities() == sorted({CANCEL, MULTI})
     decided = DECIDED | {"failure_causes", "curriculum", "mixed_adapter", "routing_trials"}
     assert dropped == decided | each("capability_spec", CANCEL, MULTI) | PLAYED
@@ -167,7 +192,7 @@ def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> 
 
 @pytest.mark.ci
 def test_the_least_decisive_share_replays_nothing(loop: Loop) -> None:
-    assert loop.sync(selection__min_decisive="0.2") == DECIDED
+    assert as_forecast(loop, selection__min_decisive="0.2") == DECIDED
 
 
 @pytest.mark.ci
@@ -185,13 +210,13 @@ def test_the_agent_goes_on_only_where_replaying_cannot_tell(loop: Loop) -> None:
 @pytest.mark.ci
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
     reworded = DECIDED | {"failure_causes", "curriculum", "report"}
-    assert loop.sync(selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
+    assert as_forecast(loop, selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
 
 
 @pytest.mark.ci
 def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: dict[str, list[str]]) -> None:
     decided = DECIDED | {"failure_causes", "curriculum", "mixed_adapter", "routing_trials"}
-    one = loop.sync(selection__max_capabilities="1")
+    one = as_forecast(loop, selection__max_capabilities="1")
     assert one == decided | each("capability_spec", CANCEL) | PLAYED
     back = loop.sync()
     assert back == decided | each("capability_spec", CANCEL) | PLAYED
@@ -205,7 +230,7 @@ def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
     trained = {"config/training", "mixed_adapter"} | each("adapter", *ALL) | PLAYED
     # Verdicts and pilots read the settings too: an override or a share of the budget stands there.
     trained |= each("environment_verdict", *ALL) | each("pilot", *ALL) | each("learnability", *ALL)
-    assert loop.sync(training__iterations="5") == trained
+    assert as_forecast(loop, narrower=False, training__iterations="5") == trained
 
 
 @pytest.mark.ci
@@ -269,7 +294,7 @@ def test_a_sandbox_flag_audits_again_and_trains_nothing(loop: Loop, calls: dict[
         | each("environment_verdict", *ALL)
         | each("learnability", *ALL)
     )
-    assert loop.sync(sandbox__memory_mb="512") == audited
+    assert as_forecast(loop, exactly=False, sandbox__memory_mb="512") == audited
     assert sorted(calls["audit"]) == sorted(ALL) and calls["train"] == []
 
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from tests.assets.scripted_loop import Loop, finished_loop, stand_ins
-from tests.assets.test_recompute import ALL, CANCEL, WINDOW, each
+from tests.assets.test_recompute import ALL, CANCEL, WINDOW, as_forecast, each
 from tests.orchestration.simulations import simulation_file
 from trace_assets.environments.writers import writer
-from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import register_batches
-from trace_assets.orchestration.planner import Item, Planner
-from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
 from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.records import Adapter, Evaluation, SeedOutcome, TrajectoryHead
@@ -223,37 +221,10 @@ def test_a_run_of_the_page_refuses_and_its_tag_replaces(loop: Loop, calls: dict[
     assert press(Item("learnability", CANCEL))[0], "what follows from code alone is made without a word"
 
 
-@pytest.mark.parametrize(
-    ("edits", "exactly"),
-    [
-        ({"selection__min_gap": "0.21"}, True),
-        ({"selection__min_relevant": "9"}, True),
-        ({"selection__min_coverage": "0.20"}, True),
-        ({"selection__max_capabilities": "1"}, True),
-        ({"contrast__seed": "5"}, True),
-        (FEWER, True),
-        ({"sandbox__memory_mb": "512"}, False),
-    ],
-)
 @pytest.mark.ci
-def test_what_is_likely_to_follow_is_what_follows(
-    loop: Loop, edits: Mapping[str, str], exactly: bool
-) -> None:
-    study = loop.study(**edits)
-    planner = Planner(loop.definitions(study), loop.instance, standing=Scope(study))
-    due = planner.look()
-    at_most = {str(item) for item in planner.items_after(due)} | {str(step.item) for step in due}
-    files = {file: file.stat().st_mtime_ns for file in study.home.tables.rglob("*.parquet")}
-    likely = {str(item) for item in likely_to_follow(planner, study, due)}
-    assert files == {file: file.stat().st_mtime_ns for file in study.home.tables.rglob("*.parquet")}
-    assert not list(study.home.path.glob(".rehearsal-*"))
-    followed = loop.sync(**edits)
-    foreseen = {str(step.item) for step in due} | likely
-    if exactly:
-        assert foreseen == followed
-    else:
-        assert followed <= foreseen
-    assert foreseen <= at_most and (len(foreseen) < len(at_most) or edits is FEWER)
+def test_what_is_likely_to_follow_is_what_follows(loop: Loop) -> None:
+    """Where the contrast is worked out again; other edits are forecast where they are tried."""
+    assert "contrast" in as_forecast(loop, contrast__seed="5")
 
 
 @pytest.mark.ci
