@@ -200,10 +200,17 @@ def test_a_sync_with_another_setting_is_refused_and_says_which(played: Played, e
     assert played.rows().equals(before) and played.asked == asked
     assert played.sync(edit, options=("--keep",)) == 0
     assert played.rows().equals(before) and played.asked == asked
+    # With the first settings all is as it was: nothing is due.
+    assert played.sync() == 0
+    assert played.rows().equals(before) and played.asked == asked
+
+
+@pytest.mark.ci
+def test_a_diagnosis_under_another_setting_says_which(played: Played) -> None:
+    before, asked, edit = played.rows(), played.asked, "rollouts.temperature=0.2"
     assert played.run("diagnose", edits=[*played.settings, edit]) == 0
     assert EDITS[edit] in played.told()
     assert played.rows().equals(before) and played.asked == asked
-    # With the first settings all is as it was: nothing is due.
     assert played.sync() == 0
     assert played.rows().equals(before) and played.asked == asked
 

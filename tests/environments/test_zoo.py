@@ -1,7 +1,7 @@
 """Every broken environment fails the check meant for it and no other; sound ones fail none."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -72,18 +72,14 @@ def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
     assert set(skipped.values()) <= NOT_POSSIBLE, skipped
 
 
-def _animals(animals: Iterable[Animal], seen_by: Callable[[Animal], str]) -> list[object]:
-    """Return all, the second and later ones of what they are seen by to be tried with the slow tests.
-
-    Of the others the second and later ones of a level are for `make test-ci`.
-    """
+def _animals(animals: Iterable[Animal]) -> list[object]:
+    """Return all, the second and later ones of a level to be tried with the slow tests."""
     seen: set[str] = set()
     found: list[object] = []
     for animal in animals:
-        by, level = seen_by(animal), _level(animal)
-        marks = [pytest.mark.slow] if by in seen else [pytest.mark.ci] if level in seen else []
+        marks = [pytest.mark.slow] if _level(animal) in seen else []
         found.append(pytest.param(animal, id=animal.name, marks=marks))
-        seen |= {by, level}
+        seen.add(_level(animal))
     return found
 
 
@@ -92,13 +88,14 @@ def _level(animal: Animal) -> str:
 
 
 # The last ones of a level get furthest: all other checks look at them.
-@pytest.mark.parametrize("animal", _animals(reversed(ANIMALS), _level))
+@pytest.mark.parametrize("animal", _animals(reversed(ANIMALS)))
 @pytest.mark.ci
 def test_each_fault_fails_its_own_check_and_no_other(animal: Animal, keeper: Keeper) -> None:
     _is_caught(animal, keeper.audit(animal))
 
 
-@pytest.mark.parametrize("animal", _animals(ANIMALS, lambda animal: animal.check_id))
+# `.ci/run` has all of them under the whole audit.
+@pytest.mark.parametrize("animal", _animals(ANIMALS))
 def test_each_fault_fails_its_own_check(
     animal: Animal, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
