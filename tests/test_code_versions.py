@@ -102,7 +102,7 @@ def test_an_edit_moves_what_follows_from_it_alone(copy: Path) -> None:
         "failure_causes",
         "repairs",
     }
-    detector = "diagnosis/detectors/write_without_read.py"
+    detector = "diagnosis/detectors/missing_looks.py"
     found = moved(copy, detector, "return ", "return 0 or ")
     assert {"detectors", "capability_dictionary", "labels"} <= found <= of_labels
     assert moved(copy, detector, "return 0", "return  0", ["labels"]) == set()

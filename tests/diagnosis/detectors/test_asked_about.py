@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from trace_assets.diagnosis.detectors.missing_looks import WriteWithoutRead
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
 from trace_assets.records import Message, ToolCall, Trajectory
 
 ARGS = {"tool": "cancel_order", "read": "get_order", "argument": "order", "cues": ["cancel", "cancelled"]}

@@ -18,11 +18,11 @@ from tests.diagnosis.detectors.dialogues import (
     user,
 )
 from trace_assets.diagnosis.detectors import Corpus
-from trace_assets.diagnosis.detectors.call_in_prose import CallInProse
+from trace_assets.diagnosis.detectors.malformed_turns import CallInProse
+from trace_assets.diagnosis.detectors.missing_looks import WriteWithoutRead
 from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
-from trace_assets.diagnosis.detectors.unrecovered_error import UnrecoveredError
-from trace_assets.diagnosis.detectors.write_against_state import WriteAgainstState
-from trace_assets.diagnosis.detectors.write_without_read import WriteWithoutRead
+from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState
+from trace_assets.diagnosis.detectors.repeated_calls import UnrecoveredError
 from trace_assets.records import Message
 
 Parts = Sequence[list[Message]]

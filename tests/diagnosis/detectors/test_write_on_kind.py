@@ -6,7 +6,7 @@ import pytest
 
 from tests.diagnosis.detectors.dialogues import agent, call, transcript, user
 from trace_assets.diagnosis.detectors import Corpus
-from trace_assets.diagnosis.detectors.write_on_kind import WriteOnKind
+from trace_assets.diagnosis.detectors.refrained_writes import WriteOnKind
 from trace_assets.records import Message
 
 KINDS = ("mug", "rug", "lamp", "desk", "stool")

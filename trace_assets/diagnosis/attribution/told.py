@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from trace_assets.diagnosis.attribution.case import Case, Ruling
+from trace_assets.diagnosis.detectors.argument_values import date_words
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.unsupported_argument import date_words
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import ActionDiff

@@ -14,7 +14,7 @@ from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over, mutat
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.diagnosis.detectors.verb_forms import BEGINS
+from trace_assets.diagnosis.detectors.verbs import BEGINS
 from trace_assets.diagnosis.detectors.wording import deed, spoken
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson

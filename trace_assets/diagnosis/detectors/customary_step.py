@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_looks import steps_after
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, is_deed, things
+from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, is_deed, things
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, spoken, title
 
 MIN_USES = 6

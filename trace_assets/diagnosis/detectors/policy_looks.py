@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
-from trace_assets.diagnosis.detectors.verb_forms import (
+from trace_assets.diagnosis.detectors.verbs import (
     WORD,
     has_stem,
     is_deed,

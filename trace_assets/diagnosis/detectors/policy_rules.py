@@ -17,7 +17,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, OTHERWISE, PolicyText, clauses_of
 from trace_assets.diagnosis.detectors.values import categorical, time_of
-from trace_assets.diagnosis.detectors.verb_forms import (
+from trace_assets.diagnosis.detectors.verbs import (
     GIVING,
     has_stem,
     is_deed,

@@ -23,7 +23,7 @@ from trace_assets.diagnosis.detectors.policy_lines import (
     sentences_of,
 )
 from trace_assets.diagnosis.detectors.values import time_of
-from trace_assets.diagnosis.detectors.verb_forms import (
+from trace_assets.diagnosis.detectors.verbs import (
     GIVING,
     WORD,
     has_stem,

@@ -25,7 +25,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
-from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.verbs import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 

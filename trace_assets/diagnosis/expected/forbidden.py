@@ -13,7 +13,7 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.policy_rules import dates_meant, given_bans, is_among, windows
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
-from trace_assets.diagnosis.detectors.verb_forms import same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.verbs import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import met_by_record, read_condition
 from trace_assets.diagnosis.expected.doubt import Doubt, record_of

@@ -13,7 +13,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars, time_of
-from trace_assets.diagnosis.detectors.verb_forms import names_deed
+from trace_assets.diagnosis.detectors.verbs import names_deed
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import read_condition
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject

@@ -15,7 +15,7 @@ import numpy as np
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.verb_forms import speaks_of
+from trace_assets.diagnosis.detectors.verbs import speaks_of
 from trace_assets.environments.audit.check import AuditCheck, Finding, Purpose, Subject
 from trace_assets.environments.audit.decision_tree import (
     MOST_VALUES,

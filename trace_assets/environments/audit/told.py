@@ -10,7 +10,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves, tells_error
-from trace_assets.diagnosis.detectors.verb_forms import names_deed
+from trace_assets.diagnosis.detectors.verbs import names_deed
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import foretold
 from trace_assets.environments.audit.dependence import Told, told_by

@@ -25,7 +25,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
 )
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
-from trace_assets.diagnosis.detectors.verb_forms import WORD, has_stem, same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import last_name
 
 _DAY = len("2030-01-31")

@@ -1,13 +1,16 @@
-"""A rule on a judge that reads words by a pattern, and takes one order of right words for all of them."""
+"""Rules that put a failure down to the ground truth: a judge's pattern, turns written beforehand, open words."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from trace_assets.diagnosis.attribution.case import Case, Ruling
+from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.records import Check
 
 _PATTERN = re.compile(r"\(\?[isx=:!]|\\[bsdw]|\.[*+]|\.\{\d")
@@ -131,3 +134,92 @@ class _Words:
             return True
         self.asked += 1
         return word.casefold() in self._text
+
+
+REPEATED = 0.5
+"""Share of the words of an answer that stand before it, from which it repeats what was written for it."""
+_WORD = re.compile(r"[^\W_]{2,}")
+
+
+def written_before(case: Case) -> Ruling | None:
+    """The agent gave again what the turns hold that were written for it, and nothing else was its own.
+
+    Such turns are known by results that no call asked for. What is wrong in them is not the agent's doing: it
+    made no call, and most words of its answer stand there already.
+    """
+    asked = {call.id for message in case.messages for call in message.tool_calls}
+    written = [
+        place
+        for place, message in enumerate(case.messages)
+        if message.role == "tool" and message.tool_call_id not in asked
+    ]
+    last_asked = max((place for place, one in enumerate(case.messages) if one.role == "user"), default=-1)
+    if not written or asked or last_asked < written[-1]:
+        return None
+    own = [place for place in range(last_asked + 1, len(case.messages)) if case.messages[place].content]
+    answer = _words(*(case.messages[place].content for place in own))
+    held = _words(*(one.content for one in case.messages[: last_asked + 1]))
+    if not answer or len(answer & held) < REPEATED * len(answer):
+        return None
+    detail = "the answer repeats turns that were written beforehand, with results that no call asked for"
+    first = max(written[0] - 1, 0)  # the turn that the result was written for
+    return Ruling("ground_truth", "written_before", (first,), detail)
+
+
+def _words(*texts: str | None) -> set[str]:
+    return {word for text in texts for word in _WORD.findall((text or "").casefold())}
+
+
+_QUOTED = re.compile(r"[\"'“‘`*]{1,2}([\w][\w -]{2,40}?)[\"'”’`*]{1,2}")
+_DEFAULT = re.compile(
+    r"\b(?:default|otherwise|unless|if (?:no|none|nothing|not)|in doubt|assume)\b", re.IGNORECASE
+)
+"""Words of a sentence that says which option to take where nothing is said."""
+_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
+_WORDS = re.compile(r"[^\W\d_]{4,}")
+
+
+def unsaid_option(case: Case) -> Ruling | None:
+    """All that differs is one of the policy's options, in a run without a talk: nothing says which to take.
+
+    Such as the reason for cancelling, of two that the policy names, where the order gives none. Where the
+    policy says which to take by default, that was to be taken.
+    """
+    rows = case.diffs or []
+    said = [one.content or "" for one in case.messages if one.role == "user" and one.requestor != "user"]
+    if not rows or len(said) != 1 or any(row.kind != "altered" or row.message is None for row in rows):
+        return None
+    policy = _policy(case)
+    options = {normal(found) for found in _QUOTED.findall(policy)}
+    given = f"{case.instruction}\n{said[0]}".lower()
+    chosen: list[str] = []
+    for row in rows:
+        for name in row.changed:
+            wanted, done = row.expected_arguments.get(name), row.arguments.get(name)
+            if not _is_option(wanted, options) or not _is_option(done, options):
+                return None
+            if any(word in given for word in _WORDS.findall(str(wanted).lower())):
+                return None
+            if _by_default(str(wanted), policy):
+                return None
+            chosen.append(f"{spoken(name)} {wanted!r}")
+    evidence = tuple(sorted({row.message for row in rows if row.message is not None}))
+    options_missed = " or ".join(dict.fromkeys(chosen))
+    detail = f"nothing that the agent was given says {options_missed}, and nobody could be asked"
+    return Ruling("ground_truth", "unsaid_option", evidence, detail)
+
+
+def _policy(case: Case) -> str:
+    recorded = case.task.domain_policy if case.task else ""
+    return recorded or "\n".join(one.content or "" for one in case.messages if one.role == "system")
+
+
+def _is_option(value: Any, options: set[str]) -> bool:
+    return isinstance(value, str) and normal(value) in options and bool(_WORDS.search(value))
+
+
+def _by_default(option: str, policy: str) -> bool:
+    """Tell whether a sentence of the policy says that an option is the one to take where nothing is said."""
+    return any(
+        normal(option) in normal(one) and _DEFAULT.search(one) is not None for one in _SENTENCES.split(policy)
+    )

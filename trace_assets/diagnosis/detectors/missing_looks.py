@@ -1,0 +1,330 @@
+"""Looks that were not taken: before a change or after it, where the user asks, and at further pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.policy_looks import looks_before
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import strings
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, look, noun, spoken, title
+
+MIN_USES = 3
+
+
+class UnreadPrerequisite:
+    """The policy wants one of the tools Y, mostly a look, to be called before the tool X, and none was.
+
+    What is looked at may be another object than the one X is called on (the quota of its project), so any
+    successful look before counts; one that no run takes is wanted as well. Relevant when X was called.
+    Arguments: `tool` X, `reads` (the tools Y).
+    """
+
+    name = "unread_prerequisite"
+    norm = 0.0
+    mistake: Mistake = "missing_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every look that the policy wants before a writing tool."""
+        proposals: dict[tuple[str, ...], Proposal] = {}
+        for tool in sorted(corpus.agent_tools) if corpus.policy.text else []:
+            if corpus.agent_tools[tool] < MIN_USES:
+                continue
+            reads = corpus.reading & corpus.agent_tools.keys() - {tool}
+            writes = corpus.mutating & corpus.agent_tools.keys() if tool in corpus.mutating else ()
+            given = corpus.arguments_of(tool)
+            looks = looks_before(corpus.policy, tool, reads, given, writes)
+            if tool in corpus.mutating:  # what nobody ever calls is wanted all the same
+                said = {step.sentence for step in looks}
+                unmade = looks_before(
+                    corpus.policy, tool, corpus.unmade - corpus.unmade_writes, given, corpus.unmade_writes
+                )
+                looks += [step for step in unmade if step.sentence not in said]
+            for step in looks:
+                wanted = sorted(step.reads)
+                # One look before another is wanted only where the policy calls the tool by its name.
+                if tool in corpus.reading and not any(one.lower() in step.sentence for one in wanted):
+                    continue
+                one = Proposal(
+                    args={"tool": tool, "reads": wanted},
+                    name=f"{title(imperative(wanted[0]))} before {gerund(tool)}",
+                    description=(
+                        f"Before '{spoken(tool)}', call '{spoken(wanted[0])}' and act on what it shows: "
+                        f"'{step.sentence}'"
+                    ),
+                    subject=(tool, *wanted),
+                    never=corpus.unmade.issuperset(wanted),
+                )
+                proposals.setdefault(one.subject, one)
+        return list(proposals.values())
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        reads = strings(args["reads"])
+        looked = [
+            step.end
+            for step in transcript.steps
+            if step.tool in reads and not step.failed and not step.by_user
+        ]
+        shown: list[int] = []
+        for step in transcript.calls(args["tool"], ok=True):
+            if step.by_user:
+                continue
+            before = [at for at in looked if at < step.index]
+            if not before:
+                return lacking(f"{step.tool} was called without {' or '.join(reads)} before", step.index)
+            shown += [before[-1], step.index]
+        return present(f"{reads[0]} came before {args['tool']}", *shown) if shown else NOT_NEEDED
+
+
+class WriteWithoutRead:
+    """The writing tool X is called on an object before the reading tool Y was called on the same object.
+
+    Relevant when X was called, or when the user asked for what X does (a cue word) and Y was called: looking
+    first and then rightly not writing exercises the capability too.
+    Arguments: `tool` X, `read` Y, `argument` of X that names the object, `cues`.
+    """
+
+    name = "write_without_read"
+    norm = 0.7
+    mistake: Mistake = "missing_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Pair each writing tool with the reads that are made of the same kind of object."""
+        proposals = []
+        for tool, argument in corpus.object_writes(MIN_USES):
+            reads: dict[str, int] = {}
+            for one in corpus.transcripts:
+                for name in {normal(step.given.get(argument)) for step in one.calls(tool)}:
+                    for read in {s.tool for s in one.steps if name in s.objects and s.tool in corpus.reading}:
+                        reads[read] = reads.get(read, 0) + 1
+            for read in sorted(read for read, count in reads.items() if count >= MIN_USES):
+                thing = noun(argument)
+                proposals.append(
+                    Proposal(
+                        args={"tool": tool, "read": read, "argument": argument, "cues": corpus.cues(tool)},
+                        name=f"{title(look(read, thing))} before {gerund(tool)}",
+                        description=(
+                            f"Before changing anything with '{spoken(tool)}', look at the same {thing} with "
+                            f"'{spoken(read)}', so that what is done rests on how it really stands."
+                        ),
+                        subject=(tool, read),
+                    )
+                )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        reads = [step for step in transcript.calls(args["read"]) if not step.failed and not step.by_user]
+        shown: list[int] = []
+        for step in transcript.calls(args["tool"]):
+            if step.by_user:
+                continue
+            name = normal(step.given.get(args["argument"]))
+            before = [read.index for read in reads if read.end < step.index and name in read.objects]
+            if not before:
+                return lacking(f"{step.tool} was called on {name} without {args['read']} before", step.index)
+            shown += [before[-1], step.index]
+        if shown:
+            return present(f"{args['read']} came before each {args['tool']}", *shown)
+        asked = transcript.cue(args.get("cues"))
+        about = transcript.asked_about(args.get("cues")) if asked is not None else None
+        looked = [step.index for step in reads if about is None or about & step.objects]
+        if asked is not None and looked:
+            return present(f"asked for, looked up, and {args['tool']} was not called", asked, looked[0])
+        return NOT_NEEDED
+
+
+MIN_CHECKS = 4
+EVERYWHERE = 0.95
+"""A read that this share of trajectories makes anyway is no matter of the request."""
+
+
+class SkippedCheck:
+    """The user speaks of what a reading tool alone shows (a cue word), and it was never called.
+
+    Cues are words of the tool's name that no other tool has: a word that merely goes with the call, such as
+    a name or a place, obliges nobody to look. Relevant when a cue word was said. Arguments: `tool`, `cues`.
+    """
+
+    name = "skipped_check"
+    norm = 0.75
+    mistake: Mistake = "missing_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every reading tool that some words of the user ask for."""
+        proposals = []
+        for tool in sorted(corpus.reading):
+            count = corpus.tools[tool]
+            if count < MIN_CHECKS or count > EVERYWHERE * len(corpus.transcripts):
+                continue
+            if cues := corpus.own_words(tool, corpus.cues(tool)):
+                proposals.append(
+                    Proposal(
+                        args={"tool": tool, "cues": cues},
+                        name=f"{title(imperative(tool))} when the user speaks of '{cues[0]}'",
+                        description=(
+                            f"When the user speaks of {', '.join(cues[:3])}, use '{spoken(tool)}' (or have "
+                            "it used) before concluding."
+                        ),
+                        subject=(tool,),
+                    )
+                )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        asked = transcript.cue(args["cues"])
+        if asked is None:
+            return NOT_NEEDED
+        made = transcript.calls(args["tool"], ok=True)
+        if made:
+            return present(f"{args['tool']} was called", asked, made[0].index)
+        return lacking(f"{args['tool']} was never called", asked, transcript.last_of_agent())
+
+
+_GOES_ON = re.compile(
+    r"\b(?:next|next_?(?:page|cursor|token|link)(?:_?token)?|continuation_?token|end_?cursor)\"? ?[:=] ?"
+    r"\"?(?!null|none|false|true|0\b)[\w/]+[\w=/.:-]*\"? ?(?=[,}\n]|\Z)|"
+    r"\brel(?:ation)?\"? ?[:=] ?\"next\"|"
+    r"\b(?:has_?more|has_?next(?:_?page)?|(?:is_?)?truncated)\"? ?[:=] ?\"?(?:true|yes)|"
+    r"(?:\.\.\.|…|\band) ?\d+ more\b|\bmore results\b|"
+    r"\b\d+ more (?:lines?|rows?|results?|items?|above|below)\b",
+    re.IGNORECASE,
+)
+"""What a result says when there is more of it."""
+_PAGE_OF = re.compile(r"\bpage (\d+) (?:of|/) ?(\d+)\b", re.IGNORECASE)
+
+
+class UnreadPages:
+    """A look said that there was more, and the same tool was not called again for the rest.
+
+    Relevant when a result said so. Arguments: `tool`.
+    """
+
+    name = "unread_pages"
+    norm = 0.7
+    mistake: Mistake = "missing_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every reading tool whose results come in parts."""
+        proposals = []
+        for tool in sorted(corpus.reading & corpus.agent_tools.keys()):
+            parted = [
+                one
+                for one in corpus.transcripts
+                if any(goes_on(step.result) for step in one.calls(tool, ok=True))
+            ]
+            if len(parted) >= MIN_USES:
+                proposals.append(
+                    Proposal(
+                        args={"tool": tool},
+                        name="Read on while a list goes on",
+                        description=(
+                            "When a result says that there is more of it, read the rest before concluding "
+                            "from it, or before saying that something is not there."
+                        ),
+                        subject=(tool,),
+                    )
+                )
+        return proposals
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        steps = [step for step in transcript.calls(args["tool"], ok=True) if not step.by_user]
+        parts = [place for place, step in enumerate(steps) if goes_on(step.result)]
+        if not parts:
+            return NOT_NEEDED
+        last = steps[parts[-1]]
+        if parts[-1] == len(steps) - 1 or steps[parts[-1] + 1].arguments == last.arguments:
+            return lacking(f"{last.tool} showed that there is more, which was never read", last.end)
+        return present("what was left of a list was read", last.end, steps[parts[-1] + 1].index)
+
+
+def goes_on(text: str) -> bool:
+    """Tell whether a result says that there is more of it than it shows.
+
+    >>> [goes_on(one) for one in ('{"items": [], "next": "c5"}', '{"items": [], "next": null}')]
+    [True, False]
+    >>> goes_on("page 1 of 3"), goes_on("page 3 of 3"), goes_on("(40 more lines below)")
+    (True, False, True)
+    >>> goes_on('{"link": [{"relation": "next", "url": "http://a.example/p?page=2"}]}')
+    True
+    """
+    if found := _PAGE_OF.search(text):
+        return int(found[1]) < int(found[2])
+    return _GOES_ON.search(text) is not None
+
+
+MIN_TASKS = 8
+"""Tasks with a writing tool from which it has its own instance."""
+LOOKED = 0.8
+"""Share of these in which a look mostly follows."""
+
+
+class UnverifiedWrite:
+    """After the last successful write, no reading tool is called before the conversation ends.
+
+    Relevant when something was written. Handing the conversation over is no change to be verified.
+    Arguments: `writes`, `reads` (tool names).
+    """
+
+    name = "unverified_write"
+    norm = 0.7
+    mistake: Mistake = "unverified_result"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose the one instance when there are tools of both kinds."""
+        writes = sorted(tool for tool in corpus.mutating if not hands_over(tool))
+        if not writes or not corpus.reading:
+            return []
+        every = Proposal(
+            args={"writes": writes, "reads": sorted(corpus.reading)},
+            name="Check the result after the last change",
+            description=(
+                "After changing something, look again whether it had the wanted effect before telling "
+                "the user that all is well or ending the conversation."
+            ),
+        )
+        return [every, *(self._after(tool, corpus) for tool in writes if self._is_looked_after(tool, corpus))]
+
+    def _after(self, tool: str, corpus: Corpus) -> Proposal:
+        return Proposal(
+            args={"writes": [tool], "reads": sorted(corpus.reading)},
+            name=f"Check the result after {gerund(tool)}",
+            description=(
+                f"After the last '{spoken(tool)}', look again whether it had the wanted effect before going "
+                "on to the end."
+            ),
+            subject=(tool,),
+        )
+
+    def _is_looked_after(self, tool: str, corpus: Corpus) -> bool:
+        """Tell whether a look follows a write in most tasks, where other writes are not looked after."""
+        used, looked = set[str](), set[str]()
+        for one in corpus.transcripts:
+            ends = [step.end for step in one.calls(tool, ok=True)]
+            if not ends:
+                continue
+            used.add(one.task_id)
+            if any(step.index > ends[-1] and step.tool in corpus.reading for step in one.steps):
+                looked.add(one.task_id)
+        return len(used) >= MIN_TASKS and len(looked) >= LOOKED * len(used)
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        writes, reads = set(strings(args["writes"])), set(strings(args["reads"]))
+        written = [step for step in transcript.steps if step.tool in writes and not step.failed]
+        if not written:
+            return NOT_NEEDED
+        last = written[-1]
+        after = [step.index for step in transcript.steps if step.tool in reads and step.index > last.index]
+        if after:
+            return present("looked again after the last change", last.index, after[0])
+        return lacking(f"nothing was looked at after {last.tool}", last.index, transcript.last_of_agent())
