@@ -3,9 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trace_assets.diagnosis.agreement import agreement_of, consensus_of
 from trace_assets.diagnosis.contrast import considered_tests, estimation_share, in_first_half
-from trace_assets.diagnosis.label_matrix import LACKING, MISSING, PRESENT, LabelMatrix, reconcile
+from trace_assets.diagnosis.label_matrix import (
+    LACKING,
+    MISSING,
+    PRESENT,
+    LabelMatrix,
+    agreement_of,
+    consensus_of,
+    reconcile,
+)
 from trace_assets.records import Capability, Label, LabelValue, Triage
 from trace_assets.settings import ContrastSection
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.diagnosis.detectors.dialogues import agent, call, transcript, user
-from trace_assets.diagnosis.demanded import demanded
+from trace_assets.diagnosis.candidates import demanded
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Proposal, Transcript
 from trace_assets.diagnosis.label_matrix import CODES
 from trace_assets.records import ExpectedAction

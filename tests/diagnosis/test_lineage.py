@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors import FAMILIES, Detector, Proposal
 from trace_assets.diagnosis.detectors.lineage import CHILDREN, joined, label_with, parents, part_lacking
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.label_matrix import LACKING, MISSING, NA, NO_EVIDENCE, PRESENT, LabelMatrix
-from trace_assets.diagnosis.one_policy import alone
+from trace_assets.diagnosis.thresholds import alone
 from trace_assets.records import Message, ToolCall, Trajectory
 from trace_assets.settings import Selection
 

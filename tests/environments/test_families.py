@@ -23,8 +23,7 @@ from tests.quick import one_of_each
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Purpose, Sizes
-from trace_assets.environments.audit.policy_breaches import NO_RECORD
-from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
+from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
 from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.contract.description import TargetContract

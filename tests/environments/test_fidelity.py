@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from tests.audit_fixtures.runner import ZOO_PERMUTATION
-from trace_assets.environments.audit import fidelity, fidelity_classifier
+from trace_assets.environments.audit import fidelity
 from trace_assets.environments.audit.check import Finding, Subject
 from trace_assets.environments.audit.fidelity import (
+    FIDELITY_CHECKS,
     bigrams,
     differences,
     divergence,
     error_form,
+    features_of,
     halves,
+    told_apart,
 )
-from trace_assets.environments.audit.fidelity_classifier import FIDELITY_CHECKS, features_of, told_apart
 from trace_assets.environments.audit.fidelity_results import added_in, answer_distance, compare
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.json_schema import infer_schema
@@ -127,7 +129,7 @@ def test_what_the_agent_says_is_not_looked_at() -> None:
     turns = (Turn(role="user", text="hello", characters=5),)
     spoken = (*turns, Turn(role="assistant", text="words of the agent", characters=18))
     assert (features_of(turns) == features_of(spoken)).all()
-    assert len(features_of(())) == fidelity_classifier.WORDS + fidelity_classifier.CHARACTERS + 6
+    assert len(features_of(())) == fidelity.WORDS + fidelity.CHARACTERS + 6
 
 
 @pytest.mark.parametrize(

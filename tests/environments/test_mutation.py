@@ -11,8 +11,7 @@ from tests.audit_fixtures.broken_environment import sound_source
 from tests.audit_fixtures.runner import ZOO_PERMUTATION, record
 from trace_assets.environments.audit.check import Sizes, Subject
 from trace_assets.environments.audit.mutation import MUTATIONS, harmless_kept, kill_rate
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.scripts import calls_in, closing
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe, calls_in, closing
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
 

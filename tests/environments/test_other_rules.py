@@ -16,7 +16,7 @@ from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
 from tests.audit_fixtures.unforeseen.runner import SIZES, second_set, third_set, unforeseen
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.environments.audit.check import Finding, Purpose, Subject
-from trace_assets.environments.audit.policy_breaches import NO_RECORD, breaks_no_sentence
+from trace_assets.environments.audit.policy_rule import NO_RECORD, breaks_no_sentence
 from trace_assets.environments.contract.description import TargetContract, contract_of
 from trace_assets.environments.contract.record_rules import RecordRules
 from trace_assets.environments.writers.writer import write_environment

@@ -12,7 +12,7 @@ import pytest
 
 from trace_assets.environments.audit import told
 from trace_assets.environments.audit.check import Subject
-from trace_assets.environments.audit.oracle_decisions import Decided, looked_at_by_all
+from trace_assets.environments.audit.decision_tree import Decided, looked_at_by_all
 from trace_assets.environments.audit.severity import RULES
 
 SEEDS = 60

@@ -15,8 +15,7 @@ from trace_assets.environments.audit import battery
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
 from trace_assets.environments.audit.check import NO_JUDGE, AuditCheck
-from trace_assets.environments.audit.policy_breaches import NO_RECORD
-from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RULE
+from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
 from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
 from trace_assets.environments.audit.told import ONE_DECISION

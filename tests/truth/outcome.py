@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from tests.truth.readings import TABLES
+from trace_assets.diagnosis.candidates import Expected
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
 from trace_assets.diagnosis.decisive import RULES as DECISIVE
-from trace_assets.diagnosis.demanded import Expected
 from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.expected.facts import Facts

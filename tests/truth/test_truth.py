@@ -23,8 +23,8 @@ from tests.truth.readings import (
     table,
 )
 from tests.truth.scores import score_capabilities, score_causes, score_faults, score_labels, score_passed
+from trace_assets.diagnosis.candidates import demanded
 from trace_assets.diagnosis.decisive import RULES as DECISIVE
-from trace_assets.diagnosis.demanded import demanded
 from trace_assets.diagnosis.detectors import FAMILIES, Mistake
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain

@@ -19,7 +19,7 @@ from trace_assets.assets.lucky_passes import write_lucky
 from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.suspect_tasks import write_suspects
 from trace_assets.assets.triage import triage_batch
-from trace_assets.diagnosis.demanded import Expected
+from trace_assets.diagnosis.candidates import Expected
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.records import (
     ActionDiff,

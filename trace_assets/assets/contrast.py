@@ -6,9 +6,8 @@ from collections import Counter
 
 from trace_assets.assets.asset import asset
 from trace_assets.assets.result import StageCheck, StageResult
-from trace_assets.diagnosis.agreement import agreement_of, consensus_of
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
-from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.label_matrix import LabelMatrix, agreement_of, consensus_of
 from trace_assets.diagnosis.leak import outcome_leak
 from trace_assets.records import (
     Agreement,

@@ -13,8 +13,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from trace_assets.code_versions import code_version
-from trace_assets.diagnosis.candidates import Pool
-from trace_assets.diagnosis.demanded import Expected
+from trace_assets.diagnosis.candidates import Expected, Pool
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
 from trace_assets.diagnosis.detectors.lineage import label_with
 from trace_assets.diagnosis.detectors.policy_text import shown_policy

@@ -1,15 +1,17 @@
-"""Labels of one target as one small matrix: what the labellers settle on, by capability and trajectory."""
+"""Labels of one target as one small matrix: what the labellers settle on, and how far they agree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trace_assets.records import Label, LackCause, Triage
-from trace_assets.stats.agreement import dawid_skene
+from trace_assets.records import Agreement, Consensus, Label, LackCause, Triage
+from trace_assets.settings import ContrastSection
+from trace_assets.stats.agreement import alpha_estimate, dawid_skene
 
 # What several labellers and passes make of an item together, and how far they agree.
 
@@ -259,3 +261,87 @@ def _decisive(
     for row in own:
         found[line[row.capability_id], column[row.trajectory_id]] = said[row.decisive]
     return found
+
+
+def agreement_of(matrix: LabelMatrix, section: ContrastSection, target: str) -> list[Agreement]:
+    """Return how far labels agree: over all of them, between passes of a labeller, between two labellers.
+
+    Args:
+        matrix: Labels of one target.
+        section: Resamples, confidence and seed of the intervals, which draw whole tasks.
+        target: Named in the rows.
+
+    Returns:
+        Rows for each capability that some trajectory has two labels of; none with a single coder.
+    """
+    if matrix.votes is None:
+        return []
+    labellers = sorted({name for name, _ in matrix.coders})
+    own = {
+        name: [place for place, coder in enumerate(matrix.coders) if coder[0] == name] for name in labellers
+    }
+    rows = []
+    for place, capability in enumerate(matrix.capabilities):
+        votes = matrix.votes[place]
+        compared: list[tuple[str, str, Codes]] = [("all", ", ".join(labellers), votes)]
+        compared += [("passes", name, votes[:, own[name]]) for name in labellers if len(own[name]) > 1]
+        said = {name: majority(votes[:, own[name]]) for name in labellers}
+        compared += [
+            ("labellers", f"{one}, {other}", np.stack([said[one], said[other]], axis=1))
+            for one, other in combinations(labellers, 2)
+        ]
+        for between, names, codes in compared:
+            several = int(((codes != MISSING).sum(axis=1) > 1).sum())
+            if not several:
+                continue
+            alpha = alpha_estimate(
+                codes,
+                matrix.tasks,
+                resamples=section.resamples,
+                seed=section.seed,
+                confidence=section.confidence,
+            )
+            rows.append(
+                Agreement.model_validate(
+                    {
+                        "capability_id": capability,
+                        "target": target,
+                        "between": between,
+                        "coders": names,
+                        "alpha": alpha.value,
+                        "alpha_low": alpha.low,
+                        "alpha_high": alpha.high,
+                        "n_items": several,
+                        "n_coders": int((codes != MISSING).any(axis=0).sum()),
+                    }
+                )
+            )
+    return rows
+
+
+def consensus_of(matrix: LabelMatrix, target: str) -> list[Consensus]:
+    """Return the settled label and the posterior of every item that was labelled more than once."""
+    if matrix.votes is None or matrix.posterior is None:
+        return []
+    names = {code: name for name, code in CODES.items() if code != MISSING}
+    given = (matrix.votes != MISSING).sum(axis=2)
+    rows = []
+    for line, column in np.argwhere(given > 1).tolist():
+        na, present, lacking = (float(one) for one in matrix.posterior[line, column])
+        votes = matrix.votes[line, column]
+        rows.append(
+            Consensus.model_validate(
+                {
+                    "trajectory_id": matrix.trajectories[column],
+                    "capability_id": matrix.capabilities[line],
+                    "target": target,
+                    "label": names.get(int(matrix.codes[line, column])),
+                    "p_na": na,
+                    "p_present": present,
+                    "p_lacking": lacking,
+                    "n_coders": int(given[line, column]),
+                    "unanimous": len(set(votes[votes != MISSING].tolist())) == 1,
+                }
+            )
+        )
+    return rows

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.chance import SHUFFLES, Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
-from trace_assets.diagnosis.one_policy import alone
 from trace_assets.diagnosis.repair.shares import decisive_words, indecisive, is_proven, placebo_words
 from trace_assets.diagnosis.thresholds import (
     FEW,
+    alone,
     interval_words,
     is_promising,
     more_tasks,

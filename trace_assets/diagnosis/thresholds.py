@@ -1,13 +1,16 @@
-"""Thresholds: does a candidate stand on its own, and if not, how much more would decide?"""
+"""Thresholds: does a candidate stand, or in one policy's runs alone, and how much more would decide?"""
 
 from __future__ import annotations
 
 from math import ceil
 from statistics import NormalDist
+from typing import NamedTuple
 
 from trace_assets.diagnosis.contrast import TESTABLE
+from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
 from trace_assets.records import Contrast
 from trace_assets.settings import Selection
+from trace_assets.stats.tests import at_least
 
 FEW = 5
 """Relevant runs on one side that are enough where chance shows nothing as clear: with fewer, one wrong label
@@ -249,3 +252,53 @@ def interval_words(value: float, low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return f"{value:.2f} [no interval: one task]"
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+CHANCE = 0.05
+"""Chance that a policy's lacks fall on its failures so, over all policies, below which it is worth a look."""
+FEWEST = 3
+"""Failures of the policy that must lack it."""
+
+
+class Alone(NamedTuple):
+    """The figures of one policy's own runs."""
+
+    policy: str
+    gap: float
+    coverage: float
+    chance: float
+    lacking: int
+    failed: int
+
+    def __str__(self) -> str:
+        return (
+            f"in the runs of '{self.policy}' alone the gap is {self.gap:.2f} and it is lacking in "
+            f"{self.lacking} of {self.failed} failures (chance {self.chance:.3g}): diagnose it by itself"
+        )
+
+
+def alone(matrix: LabelMatrix, capability: str, section: Selection) -> Alone | None:
+    """Return the policy whose own runs show the gap and the coverage that are asked for, the clearest one.
+
+    Args:
+        matrix: Labels beside outcomes, of several policies.
+        capability: Which row.
+        section: Thresholds.
+    """
+    if matrix.policy is None:
+        return None
+    codes = matrix.codes[matrix.capabilities.index(capability)]
+    found: list[Alone] = []
+    for number, policy in enumerate(matrix.policies):
+        own = matrix.policy == number
+        failed, passed = own & matrix.failed, own & ~matrix.failed
+        bad, good = (int((codes[side] == LACKING).sum()) for side in (failed, passed))
+        n_bad = bad + int((codes[failed] == PRESENT).sum())
+        n_good = good + int((codes[passed] == PRESENT).sum())
+        if bad < FEWEST or min(n_bad, n_good) < TESTABLE:
+            continue
+        gap, coverage = bad / n_bad - good / n_good, bad / int(failed.sum())
+        chance = min(1.0, len(matrix.policies) * at_least(bad, n_bad, good, n_good))
+        if gap >= section.min_gap and coverage >= section.min_coverage and chance <= CHANCE:
+            found.append(Alone(policy, gap, coverage, chance, bad, int(failed.sum())))
+    return min(found, key=lambda one: (one.chance, one.policy), default=None)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.diffs import differences, in_deeds
-from trace_assets.diagnosis.expected.doubt import Doubt, Doubter
+from trace_assets.diagnosis.expected.doubts import Doubt, Doubter
 from trace_assets.diagnosis.expected.facts import Facts, Told
 from trace_assets.diagnosis.expected.suspects import DOUBTERS, doubts
 from trace_assets.records import ActionDiff, ExpectedAction, Fault, Message, Trajectory

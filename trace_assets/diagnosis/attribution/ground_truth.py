@@ -1,4 +1,4 @@
-"""Rules that put a failure down to the ground truth: a judge's pattern, turns written beforehand, open words."""
+"""Rules that put a failure down to the ground truth: a judge's pattern, turns written before, open words."""
 
 from __future__ import annotations
 

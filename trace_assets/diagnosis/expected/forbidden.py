@@ -16,7 +16,7 @@ from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
 from trace_assets.diagnosis.detectors.verbs import same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.detectors.write_against_policy import met_by_record, read_condition
-from trace_assets.diagnosis.expected.doubt import Doubt, record_of
+from trace_assets.diagnosis.expected.doubts import Doubt, record_of
 from trace_assets.diagnosis.expected.facts import Facts, Thing, objects
 from trace_assets.records import ExpectedAction
 

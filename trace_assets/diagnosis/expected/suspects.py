@@ -14,7 +14,7 @@ from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.expected.diffs import changed, differences, is_spelt_as
-from trace_assets.diagnosis.expected.doubt import Doubt, Doubter
+from trace_assets.diagnosis.expected.doubts import Doubt, Doubter, agreed_otherwise, not_to_be_had, told_nowhere
 from trace_assets.diagnosis.expected.facts import (
     Facts,
     Thing,
@@ -34,7 +34,6 @@ from trace_assets.diagnosis.expected.forbidden import (
     past_object,
     protected_field,
 )
-from trace_assets.diagnosis.expected.unknowable import agreed_otherwise, not_to_be_had, told_nowhere
 from trace_assets.records import SuspectTask, Trajectory
 
 ALIKE = 3

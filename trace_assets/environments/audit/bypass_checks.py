@@ -16,13 +16,12 @@ from trace_assets.environments.audit.adversarial import (
     ATTACKERS,
     Attacker,
     Unsupported,
+    grep,
     overact,
     same_tool,
 )
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.hostile import grep
-from trace_assets.environments.audit.scripted_rollouts import Action, Played
-from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.audit.scripted_rollouts import Action, Played, calls_in
 from trace_assets.environments.audit.strangers import DEEDS, STYLES, stranger
 from trace_assets.stats.intervals import score_interval
 

@@ -9,9 +9,9 @@ from statistics import fmean
 from typing import Any
 
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.decision_tree import answers_of, decided, of_pair, pairs_of
 from trace_assets.environments.audit.dependence import told_by
 from trace_assets.environments.audit.fidelity_material import NO_CONTRACT, oracle_episodes, with_reference
-from trace_assets.environments.audit.oracle_decisions import answers_of, decided, of_pair, pairs_of
 from trace_assets.environments.contract.answers import answered_calls, parsed
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.json_schema import FORMATS, kind_of

@@ -23,8 +23,9 @@ from typing import Any, Literal
 from trace_assets.diagnosis.detectors.mutation import leaves_words
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.rewording import refused_in_words
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.scripts import (
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Probe,
     again,
     arguments_for,
     calls_in,

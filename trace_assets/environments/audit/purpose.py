@@ -19,24 +19,23 @@ from trace_assets.diagnosis.detectors.verbs import speaks_of
 from trace_assets.environments.audit.check import AuditCheck, Finding, Purpose, Subject
 from trace_assets.environments.audit.decision_tree import (
     MOST_VALUES,
+    NO_WRITE,
+    Decided,
     Tree,
     beats_chance,
+    collapsed,
+    decided,
     foretold,
     grow,
+    now_of,
     questions,
+    tool_of,
     with_ages,
 )
 from trace_assets.environments.audit.dependence import told_by
-from trace_assets.environments.audit.oracle_decisions import (
-    NO_WRITE,
-    Decided,
-    collapsed,
-    decided,
-    now_of,
-    tool_of,
-)
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.scripts import (
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Probe,
     again,
     arguments_for,
     call,

@@ -9,8 +9,15 @@ from collections.abc import Callable, Sequence
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.scripts import arguments_for, call, calls_in, numbered, say
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Probe,
+    arguments_for,
+    call,
+    calls_in,
+    numbered,
+    say,
+)
 from trace_assets.environments.contract.requests import FILLERS
 from trace_assets.stats.intervals import wilson
 

@@ -12,8 +12,7 @@ from statistics import fmean
 
 from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Action
-from trace_assets.environments.audit.scripts import Call, numbered, reads_everything
+from trace_assets.environments.audit.scripted_rollouts import Action, Call, numbered, reads_everything
 from trace_assets.environments.learnability import forecast, seed_outcomes
 from trace_assets.records import Trajectory
 from trace_assets.stats.intervals import wilson

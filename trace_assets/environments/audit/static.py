@@ -9,7 +9,7 @@ from typing import Any
 
 from trace_assets.environments.audit.adversarial import arguments_for
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripts import properties
+from trace_assets.environments.audit.scripted_rollouts import properties
 
 PARAMETERS = {"tools": 0, "reset": 1, "step": 1, "verdict": 0, "oracle": 1}
 """The functions of the protocol and how many arguments each is called with."""

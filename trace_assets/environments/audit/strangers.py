@@ -11,9 +11,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
-from trace_assets.environments.audit.scripts import (
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
     Attacker,
+    Probe,
     arguments_for,
     call,
     calls_in,

@@ -12,20 +12,19 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves, tells_error
 from trace_assets.diagnosis.detectors.verbs import names_deed
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.decision_tree import foretold
-from trace_assets.environments.audit.dependence import Told, told_by
-from trace_assets.environments.audit.oracle_decisions import (
+from trace_assets.environments.audit.decision_tree import (
     NO_WRITE,
     SURE,
     Decided,
     decided,
+    foretold,
     looked_at_by_all,
     looked_up,
     of_pair,
     pairs_of,
 )
-from trace_assets.environments.audit.scripted_rollouts import Probe
-from trace_assets.environments.audit.scripts import call, calls_in, numbered, properties
+from trace_assets.environments.audit.dependence import Told, told_by
+from trace_assets.environments.audit.scripted_rollouts import Probe, call, calls_in, numbered, properties
 from trace_assets.environments.contract.answers import parsed
 
 Row = dict[str, Hashable]

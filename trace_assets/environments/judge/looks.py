@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trace_assets.environments.audit.scripted_rollouts import Played, Probe
-from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.audit.scripted_rollouts import Played, Probe, calls_in
 
 MOST = 6
 """Further looks that are shown of one episode."""

@@ -11,8 +11,7 @@ from typing import Any
 
 from trace_assets.diagnosis.llm.transcript import estimate_tokens
 from trace_assets.environments.audit.check import Subject
-from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe
-from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, calls_in
 from trace_assets.environments.judge.question import render
 
 EPISODES = 8

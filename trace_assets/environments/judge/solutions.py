@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from trace_assets.diagnosis.llm.request import Answer
 from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, NotJudged, Subject
-from trace_assets.environments.audit.scripted_rollouts import Played
-from trace_assets.environments.audit.scripts import calls_in
+from trace_assets.environments.audit.scripted_rollouts import Played, calls_in
 from trace_assets.environments.judge.asking import (
     MOST_DISPUTES,
     about_episodes,

@@ -1,16 +1,54 @@
-"""Doubts about a task whose values nobody could know: no record has them, and no run could give them."""
+"""What a rule says against a task's ground truth, and the rules on values that nobody could know.
+
+No record has such values, and no run could give them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, names_a_thing, normal
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
-from trace_assets.diagnosis.expected.doubt import Doubt
-from trace_assets.diagnosis.expected.facts import Facts, is_number, names_number
+from trace_assets.diagnosis.expected.facts import Facts, Thing, is_number, names_number
 from trace_assets.records import ExpectedAction
+from trace_assets.records.triage import Grade
+
+
+class Doubt(NamedTuple):
+    """What one rule says against a task.
+
+    Attributes:
+        grade: `wrong` or `suspected`.
+        rule: The rule's name.
+        detail: One sentence for a person.
+        places: Which expected writes it concerns, counted among the expected writes; empty: all.
+        arguments: Which of their arguments; empty: the whole call.
+        reading: The tool and the policy's words that were held against it; empty where it rests on none.
+    """
+
+    grade: Grade
+    rule: str
+    detail: str
+    places: tuple[int, ...] = ()
+    arguments: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
+
+
+Doubter = Callable[[Facts, str], Iterator[Doubt]]
+"""Looks at one task (by id) beside all facts."""
+
+
+def record_of(facts: Facts, task_id: str, action: ExpectedAction) -> Thing | None:
+    """Return the record of the object that a call acts on: the first argument that names one."""
+    for _, value in leaves(action.arguments):
+        if looks_like_id(value):
+            record = facts.record(task_id, str(value))
+            if record is not None:
+                return record
+    return None
+
 
 MIN_RUNS = 3
 """Runs of a task, by at least two policies, which made the call and all gave another value."""
