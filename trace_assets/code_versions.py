@@ -32,7 +32,7 @@ REMEMBERED = Path("__pycache__", "code_versions.hashes")
 """Below the package: hashes that another process has found of the same source files."""
 
 PASSED = (
-    *("assets.asset", "assets.result", "cli", "code_graph", "code_versions", "definitions", "errors"),
+    *("assets.asset", "cli", "code_graph", "code_versions", "definitions", "errors"),
     *("orchestration", "records", "report", "resources", "sandbox", "serving", "settings", "store", "study"),
     *("rollouts.parallel", "shipped", "system", "workflows"),
     *(
@@ -77,7 +77,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
     "lucky_passes": ("assets.lucky_passes:write_lucky",),
     "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
-    "batch_capabilities": ("assets.batch_capabilities:write_batch_capabilities",),
+    "batch_capabilities": ("assets.labels:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
     "lack_causes": (
         *(*_SHARED, "assets.lack_causes:judge_batch", "diagnosis.llm.causes"),

@@ -14,7 +14,7 @@ from trace_assets.study import Study
 
 ASSETS = (
     *("tasks", "base_model", "trajectories", "triage", "suspect_tasks", "lucky_passes"),
-    *("capability_dictionary", "batch_capabilities", "labels", "lack_causes", "label_leak", "repairs"),
+    *("capability_dictionary", "labels", "lack_causes", "label_leak", "repairs"),
     *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
     *("target_contract", "decision_patterns", "environment", "environment_audit", "environment_verdict"),
     *("pilot", "curriculum", "interference", "adapter", "joint_adapters", "learnability"),

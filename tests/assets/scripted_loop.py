@@ -23,9 +23,9 @@ from filelock import FileLock
 
 from tests.assets.stand_in import stand_in
 from trace_assets.assets.adapter import read_adapters
+from trace_assets.assets.asset import StageResult
 from trace_assets.assets.curriculum import taught
 from trace_assets.assets.environment_verdict import read_verdict
-from trace_assets.assets.result import StageResult
 from trace_assets.assets.routing import examples, usable_adapters
 from trace_assets.definitions import build
 from trace_assets.environments.audit.severity import SEVERITIES

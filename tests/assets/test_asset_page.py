@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult
 from trace_assets.orchestration.configuration import section_rows
 from trace_assets.orchestration.pages import column_schema, describe, page_metadata, show_on, small_table
 from trace_assets.records import Contrast, RouterScore, Triage

@@ -12,7 +12,7 @@ import dagster as dg
 import pytest
 
 from tests.assets.stand_in import stand_in
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Planner, Step

@@ -17,9 +17,9 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from trace_assets.definitions import build
-from trace_assets.orchestration import connections, step_output
-from trace_assets.orchestration.asset_job import asset_job
+from trace_assets.orchestration import connections, dagster_runs
 from trace_assets.orchestration.connections import kept_connections
+from trace_assets.orchestration.dagster_runs import asset_job
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.worker_pool import materialize_here
@@ -130,10 +130,10 @@ def test_a_dagster_that_is_built_otherwise_works_as_it_does(
 ) -> None:
     """What is reached for in Dagster makes it faster; nothing hangs on it."""
     monkeypatch.setattr(connections, "_STORAGES", ("dagster._core.storage.nowhere", "dagster.version"))
-    monkeypatch.setattr(step_output, "COMPUTE_LOGS", "dagster._core.execution.nowhere")
+    monkeypatch.setattr(dagster_runs, "COMPUTE_LOGS", "dagster._core.execution.nowhere")
     monkeypatch.delattr(dg.JobDefinition, "as_ephemeral_job")
     study = Study(Home.open(tmp_path), Settings())
     definitions = build(study)
     assert asset_job(definitions) is definitions.resolve_implicit_global_asset_job_def()
     with kept_connections():
-        step_output.show_by_threads()
+        dagster_runs.show_by_threads()

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from simulations import simulation_file
 
-from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.drift import newest_batches, write_drift
-from trace_assets.assets.labels import label_batch
+from trace_assets.assets.labels import label_batch, write_batch_capabilities
 from trace_assets.assets.tasks import write_tasks
 from trace_assets.assets.trajectories import write_batch
 from trace_assets.assets.triage import triage_batch

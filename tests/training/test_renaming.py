@@ -11,7 +11,7 @@ import pytest
 
 from trace_assets.targets.embedded.demonstrations import demonstrations
 from trace_assets.training.episodes import Row
-from trace_assets.training.renaming import IDENTIFIER, Renaming
+from trace_assets.training.warm_start import IDENTIFIER, Renaming
 
 pytest.importorskip("transformers")
 

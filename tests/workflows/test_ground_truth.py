@@ -10,11 +10,10 @@ import pytest
 from tests.diagnosis.test_expected import CANCEL, PROFILE, run, task, want
 from tests.truth.outcome import Tried, diagnose
 from trace_assets.assets.asset import Asset, asset_of
-from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.failure_causes import write_causes
-from trace_assets.assets.labels import label_batch
+from trace_assets.assets.labels import label_batch, write_batch_capabilities
 from trace_assets.assets.lucky_passes import write_lucky
 from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.suspect_tasks import write_suspects

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from tests.formats import test_swe_agent, test_tau2_layouts
-from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.contrast import estimate_contrast
-from trace_assets.assets.labels import label_batch
+from trace_assets.assets.labels import label_batch, write_batch_capabilities
 from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.tasks import write_tasks
 from trace_assets.assets.trajectories import write_batch

@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trace_assets.assets.asset import asset
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.curriculum import taught
 from trace_assets.assets.environment_verdict import read_verdict
 from trace_assets.assets.pilot import read_pilot
-from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.rounds import FOR_ALL
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint, TrajectoryHead

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.asset import asset
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.interference import opposed
-from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.assets.routing import accepted_adapters, examples, joined_sets
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.errors import require_extra
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.asset_report.rollouts import base_model_exhibit

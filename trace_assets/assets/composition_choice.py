@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from trace_assets.assets.adapter_validation import opposed_members
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.assets.routing import permitted, routes_of, tried_rules
 from trace_assets.evaluation.arms import (
     BASE,

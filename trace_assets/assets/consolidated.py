@@ -8,8 +8,7 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
 from trace_assets.assets.adapter_validation import opposed_members, play_apart, sums_of
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.assets.routing import examples, permitted, routes_of
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.arms import BASE, CONSOLIDATED

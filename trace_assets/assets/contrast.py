@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
 from trace_assets.diagnosis.label_matrix import LabelMatrix, agreement_of, consensus_of
 from trace_assets.diagnosis.leak import outcome_leak

@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 
 import polars as pl
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.environments.contract.decisions import (
     chosen_runs,
     decisions_of,

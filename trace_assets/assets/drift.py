@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.diagnosis.stability import drift
 from trace_assets.records import Arrival, Drift, Label, TrajectoryHead
 from trace_assets.resources.analysts import evidence_by_target

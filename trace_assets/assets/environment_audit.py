@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.scripted_rollouts import Played
 from trace_assets.environments.judge.asking import NO_VERDICT

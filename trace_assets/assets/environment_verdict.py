@@ -6,8 +6,7 @@ selection changes, and what trains or plays adapters runs again only if their co
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.learnability import only_dead, why_warm_start
 from trace_assets.errors import InputError

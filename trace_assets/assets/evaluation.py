@@ -8,8 +8,7 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.adapter_validation import play_split, rank_bound, sums_of
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.rounds import agents_by_round
 from trace_assets.assets.routing import Permitted, permitted
 from trace_assets.errors import CheckFailed, InputError, require_extra

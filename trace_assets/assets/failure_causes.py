@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain, settled
 from trace_assets.records import (

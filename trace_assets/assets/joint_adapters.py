@@ -9,11 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
-from trace_assets.assets.asset import asset
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.curriculum import taught
 from trace_assets.assets.environment_audit import samples_of
 from trace_assets.assets.interference import opposed
-from trace_assets.assets.result import StageCheck, StageResult
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.writers.writer import write_together
 from trace_assets.errors import InputError, require_extra

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.diagnosis.leak import measure_leak
 from trace_assets.records import LabelLeak, Triage
 from trace_assets.report import formatting

@@ -6,14 +6,19 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.batch_capabilities import capabilities_of
-from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.detector_analyst import Analyst
 from trace_assets.diagnosis.llm.analyst import shortfall
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, parent_labels
 from trace_assets.errors import InputError
-from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
+from trace_assets.records import (
+    BatchCapability,
+    Capability,
+    Label,
+    ShownTranscript,
+    Trajectory,
+    TrajectoryHead,
+)
 from trace_assets.report.asset_report.diagnosis import labels_exhibit
 from trace_assets.resources.analysts import (
     by_target,
@@ -24,6 +29,48 @@ from trace_assets.resources.analysts import (
 )
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
+
+
+@asset(
+    "batch_capabilities",
+    group="diagnosis",
+    records=(BatchCapability,),
+    deps=["trajectories", "capability_dictionary"],
+    partitions="task_batch",
+    light=True,
+)
+def write_batch_capabilities(study: Study, batch: str) -> StageResult:
+    """What a batch is labelled with: a cut-off, so that a longer dictionary leaves old labels alone."""
+    targets = set(study.store.frame(TrajectoryHead, batch)["target"].to_list())
+    rows = [
+        BatchCapability(
+            task_batch=batch,
+            **{
+                name: getattr(row, name)
+                for name in BatchCapability.model_fields
+                if name in Capability.model_fields
+            },
+        )
+        for row in study.store.read(Capability)
+        if row.target in targets
+    ]
+    version = study.store.write(rows, BatchCapability, batch)
+    return StageResult(version, len(rows), {"candidates": len(rows), "targets": len(targets)})
+
+
+def capabilities_of(study: Study, batch: str) -> list[Capability]:
+    """Return what a batch is labelled with, as capabilities without their proposals."""
+    return [
+        Capability(
+            **{
+                name: getattr(row, name)
+                for name in Capability.model_fields
+                if name in BatchCapability.model_fields
+            }
+        )
+        for row in study.store.read(BatchCapability, batch)
+    ]
+
 
 TOLERATED = 0.01
 """Share of labels that a model may leave open, transcripts that it refuses for instance, as a warning."""

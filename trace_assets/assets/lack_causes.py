@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Literal
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.batch_capabilities import capabilities_of
-from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
+from trace_assets.assets.labels import capabilities_of
 from trace_assets.diagnosis.llm.causes import Judged, judge_lacks
 from trace_assets.records import Label, LackCause, Triage
 from trace_assets.resources.analysts import by_target, known_of, model_figures, open_model

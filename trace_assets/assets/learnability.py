@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult, TableRow
+from trace_assets.assets.asset import StageCheck, StageResult, TableRow, asset
 from trace_assets.environments.learnability import Forecast, Seen, forecast, seen
 from trace_assets.records import Adapter, Environment, Learnability, SeedOutcome, TrainingPoint
 from trace_assets.report import formatting

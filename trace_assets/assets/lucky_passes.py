@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.expected.facts import Facts, Told
 from trace_assets.diagnosis.expected.lucky import lucky_passes
 from trace_assets.records import LuckyPass, SuspectTask, Task, ToldTask

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trace_assets.assets.asset import asset
+from trace_assets.assets.asset import StageCheck, StageResult, TableRow, asset
 from trace_assets.assets.environment_verdict import read_verdict
-from trace_assets.assets.result import StageCheck, StageResult, TableRow
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Transcript
 from trace_assets.diagnosis.detectors.lineage import label_with
 from trace_assets.environments.learnability import decide

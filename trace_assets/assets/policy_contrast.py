@@ -6,8 +6,7 @@ from collections import defaultdict
 
 import polars as pl
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis import policy_contrast as library
 from trace_assets.diagnosis.policy_contrast import policies_by_target

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.repair.going_on import GoingOn
 from trace_assets.diagnosis.repair.measure import measure
 from trace_assets.records import BatchCapability, Label, Repair, Task, Trajectory

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import Figure, StageResult
+from trace_assets.assets.asset import Figure, StageResult, asset
 from trace_assets.errors import InputError
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, replacing_file

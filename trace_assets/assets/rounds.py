@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import Figure, StageCheck, StageResult, TableRow
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, TableRow, asset
 from trace_assets.assets.routing import accepted_adapters
 from trace_assets.assets.trajectories import pass_figures
 from trace_assets.errors import require_extra

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
-from trace_assets.assets.asset import asset
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.assets.contrast import _best
-from trace_assets.assets.result import StageResult
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.repair.shares import decisive_shares

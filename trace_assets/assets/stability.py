@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.contrast import considered_tests
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.stability import Candidates, Sections, stability

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
 from trace_assets.records import SuspectTask, Task, ToldTask

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.errors import InputError
 from trace_assets.records import ContractRow, TrajectoryHead
 from trace_assets.resources.contract import _contract, _targets, summary

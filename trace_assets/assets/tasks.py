@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import StageResult
+from trace_assets.assets.asset import StageResult, asset
 from trace_assets.errors import InputError
 from trace_assets.records import Split, Task, ToldTask
 from trace_assets.store.content import text_version

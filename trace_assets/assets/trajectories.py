@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import polars as pl
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.errors import InputError
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import (

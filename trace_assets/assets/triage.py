@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trace_assets.assets.asset import asset
-from trace_assets.assets.result import Figure, StageCheck, StageResult
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.expected import action_diffs
 from trace_assets.diagnosis.failure_causes import tool_use
 from trace_assets.diagnosis.llm.labelling import ModelTriage

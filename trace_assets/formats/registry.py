@@ -16,8 +16,8 @@ from pydantic_core import from_json
 
 from trace_assets.errors import InputError
 from trace_assets.formats.atif import AtifImporter
-from trace_assets.formats.chat_files import ChatFileImporter
 from trace_assets.formats.claude_code import ClaudeCodeImporter
+from trace_assets.formats.documents import ChatFileImporter
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
@@ -32,8 +32,7 @@ from trace_assets.formats.problem import (
 )
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
-from trace_assets.formats.tau2 import Tau2Importer
-from trace_assets.formats.tau2_folder import Tau2FolderImporter
+from trace_assets.formats.tau2 import Tau2FolderImporter, Tau2Importer
 from trace_assets.formats.tau_bench import TauBenchImporter
 from trace_assets.formats.verdict_table import is_verdict_table, set_apart
 from trace_assets.formats.verifiers import VerifiersImporter

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field, create_model
 
-from trace_assets.assets.result import StageCheck
+from trace_assets.assets.asset import StageCheck
 from trace_assets.orchestration.pages import small_table
 from trace_assets.records import EnvironmentCheck, SandboxCheck
 from trace_assets.settings import SECTIONS, Section, Settings

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import dagster as dg
 
-from trace_assets.assets.asset import Asset
-from trace_assets.assets.result import StageCheck, StageResult
+from trace_assets.assets.asset import Asset, StageCheck, StageResult
 from trace_assets.assets.selected_capabilities import kept_capabilities
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError

@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from trace_assets.assets.result import StageResult, TableRow
+from trace_assets.assets.asset import StageResult, TableRow
 from trace_assets.records import Record
 from trace_assets.records.base import describe_columns
 from trace_assets.records.table import polars_schema

@@ -25,14 +25,13 @@ from uuid import uuid4
 import dagster as dg
 
 from trace_assets.errors import plain_interrupts, plain_warnings
-from trace_assets.orchestration.asset_job import asset_job
 from trace_assets.orchestration.connections import close_run, kept_connections
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
+from trace_assets.orchestration.dagster_runs import asset_job, show_by_threads
 from trace_assets.orchestration.instance import lay_run_file
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.pool import Needs, WorkerDied
 from trace_assets.orchestration.recovery import PROCESS_TAG
-from trace_assets.orchestration.step_output import show_by_threads
 from trace_assets.policies.sampling import give_back
 from trace_assets.store import Home
 from trace_assets.store.presence import announce

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from trace_assets.assets.result import Figure
+from trace_assets.assets.asset import Figure
 from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import estimation_share
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst

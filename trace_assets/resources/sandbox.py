@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from trace_assets.assets.result import StageCheck
+from trace_assets.assets.asset import StageCheck
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract, mutation_marked

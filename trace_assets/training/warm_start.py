@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -26,7 +28,102 @@ from trace_assets.store.files import replacing_file
 from trace_assets.training.demonstrations import Demonstrations
 from trace_assets.training.episodes import Row, to_row
 from trace_assets.training.plan import Plan
-from trace_assets.training.renaming import Renaming
+
+IDENTIFIER = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[0-9])\w+\b")
+
+
+def kind_of(identifier: str) -> str:
+    """Return what identifiers have in common that may stand for each other.
+
+    >>> kind_of("K48"), kind_of("user_12")
+    ('K00', 'user_00')
+    """
+    return re.sub("[0-9]", "0", identifier)
+
+
+class Renaming:
+    """Gives demonstrations other identifiers.
+
+    Args:
+        rows: All demonstrations: their identifiers are what there is to choose from.
+        tokenizer: The model's.
+        order: Decides what becomes of an identifier.
+    """
+
+    def __init__(self, rows: Sequence[Row], tokenizer: Any, order: random.Random) -> None:
+        self._tokenizer, self._order = tokenizer, order
+        pool: dict[str, set[str]] = {}
+        for row in rows:
+            for identifier in copied(self._parts(row) or ()):
+                pool.setdefault(kind_of(identifier), set()).add(identifier)
+        self.pool: Mapping[str, list[str]] = {kind: sorted(found) for kind, found in pool.items()}
+        """Kind of identifier to those that some demonstration copies."""
+
+    def another(self, row: Row) -> Row:
+        """Return an episode with other identifiers; itself where it copies none that others could replace.
+
+        Args:
+            row: The episode; left as it is where its text would be cut into other tokens.
+        """
+        parts = self._parts(row)
+        if parts is None:
+            return row
+        names = self._names({kind_of(one) for one in copied(parts)}, "".join(text for text, _ in parts))
+        if not names:
+            return row
+
+        def swapped(text: str) -> list[int]:
+            return self._ids(IDENTIFIER.sub(lambda found: names.get(found[0], found[0]), text))
+
+        pieces = [(swapped(text), own) for text, own in parts]
+        (prompt, _), *rest = pieces
+        completion = [token for ids, _ in rest for token in ids]
+        own = [int(mine) for ids, mine in rest for _ in ids]
+        return Row(prompt, completion, [0.0] * len(completion), own, row.reward, row.success)
+
+    def _names(self, kinds: set[str], text: str) -> dict[str, str]:
+        """Return what the identifiers of a text become: no two the same."""
+        found: dict[str, str] = {}
+        for kind in sorted(kinds):
+            present = [one for one in dict.fromkeys(IDENTIFIER.findall(text)) if kind_of(one) == kind]
+            choice = self.pool.get(kind, [])
+            if len(choice) >= len(present):
+                found |= dict(zip(present, self._order.sample(choice, len(present)), strict=True))
+        return found
+
+    def _parts(self, row: Row) -> list[tuple[str, bool]] | None:
+        """Return an episode in parts that were read or written; None where its text has other tokens."""
+        whole = row.prompt_ids + row.completion_ids
+        marks = [0] * len(row.prompt_ids) + row.own
+        parts: list[tuple[str, bool]] = []
+        for own, some in groupby(zip(whole, marks, strict=True), key=lambda one: bool(one[1])):
+            ids = [token for token, _ in some]
+            text = self._tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            if self._ids(text) != ids:
+                return None
+            parts.append((text, own))
+        return parts
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+def copied(parts: Sequence[tuple[str, bool]]) -> list[str]:
+    """Return the identifiers that were read, and written after that.
+
+    >>> copied([("order K48 or K05?", False), ("get K48, W1", True), ("W1 is there", False)])
+    ['K48']
+    """
+    read: set[str] = set()
+    found: dict[str, None] = {}
+    for text, own in parts:
+        names = IDENTIFIER.findall(text)
+        if own:
+            found |= dict.fromkeys(name for name in names if name in read)
+        else:
+            read |= set(names)
+    return list(found)
+
 
 PROCEDURE = "held-out demonstrations, rehearsal, smaller steps"
 """Part of what a run is known by: one that learned its demonstrations otherwise is another run."""
@@ -155,7 +252,7 @@ def imitate(
         rows: Demonstrations; each of their own tokens weighs the same.
         section: Learning rate, clipping, episodes a forward pass, seed.
         tokenizer: The model's: identifiers in what is learned are others each time, see
-            `trace_assets.training.renaming`; not in what is held out.
+            `trace_assets.training.warm_start`; not in what is held out.
         rehearsed: Episodes of what the policy can do elsewhere. Where there are any, they are half of every
             step, in the place of likely demonstrations.
 

@@ -24,10 +24,9 @@ from trace_assets.environments.contract.description import (
     write_description,
 )
 from trace_assets.errors import InputError
-from trace_assets.formats.load import Loaded, load
+from trace_assets.formats.load import Loaded, Spool, load
 from trace_assets.formats.problem import Problem, ProblemLog, batch_of, reading, stands_alone
 from trace_assets.formats.registry import expand
-from trace_assets.formats.spool import Spool
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.records import Record, Task, TrajectoryHead

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from trace_assets.assets.result import StageCheck
+from trace_assets.assets.asset import StageCheck
 from trace_assets.records import SandboxCheck
 from trace_assets.resources.sandbox import sandbox_config
 from trace_assets.sandbox import SandboxUnavailable

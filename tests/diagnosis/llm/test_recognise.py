@@ -11,8 +11,8 @@ import pytest
 from chat_server import ChatServer
 from honest_reader import MARK, HonestReader
 
-from trace_assets.assets.batch_capabilities import write_batch_capabilities
 from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.labels import write_batch_capabilities
 from trace_assets.assets.selected_capabilities import write_spec
 from trace_assets.diagnosis.llm.merging import (
     Merged,

@@ -19,8 +19,8 @@ from tests.environments.writers.conftest import NAME, Make
 from tests.environments.writers.executed_code import watched
 from tests.environments.writers.recorded_server import RecordedServer, Said, fenced
 from trace_assets.assets import environment
+from trace_assets.assets.asset import StageResult
 from trace_assets.assets.environment import write_capability_environment
-from trace_assets.assets.result import StageResult
 from trace_assets.environments.writers.reply import find_module
 from trace_assets.errors import CheckFailed, InputError, TraceError, Unavailable
 from trace_assets.records import (

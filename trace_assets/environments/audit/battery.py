@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from trace_assets.environments.audit import (
     bypass_checks,
-    determinism,
     fidelity,
     mutation,
     policy_rule,
@@ -48,9 +47,9 @@ CONFUSED = (TypeError, ValueError, KeyError, IndexError, AttributeError, Recursi
 CHECKS: tuple[AuditCheck, ...] = (
     *static.STATIC_CHECKS,
     *bypass_checks.BYPASS_CHECKS,
-    *runtime.CHECKS,
-    *determinism.CHECKS,
-    *determinism.CONDITION_CHECKS,
+    *runtime.RUNTIME_CHECKS,
+    *runtime.DETERMINISM_CHECKS,
+    *runtime.CONDITION_CHECKS,
     *static.DECLARED_CHECKS,
     *semantic.SEMANTIC_CHECKS,
     *fidelity.FIDELITY_CHECKS,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.leak import out_of_fold
-from trace_assets.environments.audit import fidelity, fidelity_results
+from trace_assets.environments.audit import fidelity_results
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.fidelity_material import (
     MIN_REAL,
@@ -384,10 +384,10 @@ CLASSIFIER_CHECKS = (AuditCheck("trace.fidelity.auc", "fidelity", auc, ("semanti
 
 
 FIDELITY_CHECKS = (
-    *fidelity.SCHEMA_CHECKS,
+    *SCHEMA_CHECKS,
     *fidelity_results.RESULT_CHECKS,
-    *fidelity.ERROR_CHECKS,
-    *fidelity.SEQUENCE_CHECKS,
-    *fidelity.LENGTH_CHECKS,
+    *ERROR_CHECKS,
+    *SEQUENCE_CHECKS,
+    *LENGTH_CHECKS,
     *CLASSIFIER_CHECKS,
 )

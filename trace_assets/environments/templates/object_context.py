@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
-from trace_assets.environments.templates.policy_conditions import drawable, known_values, leaves_of
+from trace_assets.environments.templates.drawable import drawable, known_values, leaves_of
 from trace_assets.environments.templates.problems import thin
 from trace_assets.records import CapabilitySpec, ToolSpec
 

@@ -13,6 +13,7 @@ from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import noun, spoken
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
+from trace_assets.environments.templates.drawable import leaves_of
 from trace_assets.environments.templates.object_context import (
     Filled,
     Ground,
@@ -21,7 +22,7 @@ from trace_assets.environments.templates.object_context import (
     read_ground,
 )
 from trace_assets.environments.templates.plan import no_state, plan
-from trace_assets.environments.templates.policy_conditions import leaves_of, other_words, rule_of, scenes_of
+from trace_assets.environments.templates.policy_conditions import other_words, rule_of, scenes_of
 from trace_assets.environments.templates.problems import argument, one_message, thin
 from trace_assets.environments.templates.requests import (
     DENIALS,
