@@ -74,10 +74,6 @@ class Study:
     def of(cls, home: Home, settings: Settings) -> Study:
         """Return the study in a home; in that of a later round with that round's settings.
 
-        Args:
-            home: The folder.
-            settings: Those of the whole study.
-
         Raises:
             InputError: The file that says which round it is cannot be read.
         """

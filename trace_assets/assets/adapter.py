@@ -145,12 +145,7 @@ def make_adapter(
 
 
 def would_train(study: Study, name: str = "") -> bool:
-    """Whether an adapter would be trained now: nothing refuses it, and it does not lie there finished.
-
-    Args:
-        study: The study.
-        name: The capability, empty for the mixed arm.
-    """
+    """Whether an adapter would be trained now: nothing refuses it, and it does not lie there finished."""
     if name:
         return not _refusal(study, name) and _finished(study, name) is None
     return mixed_is_due(study) and _finished(study) is None
@@ -174,12 +169,7 @@ def _finished(study: Study, name: str = "") -> Adapter | None:
 
 
 def _folder(study: Study, name: str = "") -> Path:
-    """Return where an adapter lies or would lie, by what decides it.
-
-    Args:
-        study: The study.
-        name: The capability, empty for the mixed arm.
-    """
+    """Return where an adapter lies or would lie, by what decides it."""
     section, base = study.settings.training, base_checkpoint(study).base_id
     if name:
         environment_id = read_environment(study, name).environment_id

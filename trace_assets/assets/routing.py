@@ -118,12 +118,7 @@ def accepted_adapters(study: Study) -> list[str]:
 
 
 def examples(study: Study, choices: Sequence[str]) -> list[RoutingExample]:
-    """Return what routers are fitted on: the live target's discovery tasks and their labels.
-
-    Args:
-        study: The study.
-        choices: Adapters that a task may be sent to.
-    """
+    """Return what routers are fitted on: the live target's discovery tasks and their labels."""
     return examples_of_trials(study.store.read(RoutingTrial), choices, study.settings.routing.unneeded_cost)
 
 

@@ -326,9 +326,6 @@ def why_warm_start(outcomes: Sequence[SeedOutcome]) -> str:
     succeeds, there is next to nothing to raise: their groups are dead, and those of what is solved already
     are dead too or soon will be.
 
-    Args:
-        outcomes: The base policy's, by seed.
-
     >>> def seeds(passed, count):
     ...     return [SeedOutcome(capability_id="c", environment_id="e", seed=i, n=8, passed=passed,
     ...             pass_rewards=(1.0,) * passed, fail_rewards=(0.0,) * (8 - passed)) for i in range(count)]

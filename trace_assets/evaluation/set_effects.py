@@ -206,12 +206,7 @@ def admitted(rows: Iterable[SetEffect]) -> list[str]:
 
 
 def sentence(rows: Sequence[SetEffect], names: Mapping[str, str]) -> str:
-    """Say which adapters act in sums alone, and which sums are refused.
-
-    Args:
-        rows: The table.
-        names: Adapter to what people call it.
-    """
+    """Say which adapters act in sums alone, and which sums are refused."""
     if not rows:
         return "no sum of adapters was judged."
     said = [

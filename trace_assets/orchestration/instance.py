@@ -260,10 +260,6 @@ def lay_run_file(instance: dg.DagsterInstance, run_id: str) -> None:
 
     Nothing is laid where the history is not in SQLite, or where the file cannot be written: Dagster then
     tries for itself, and what is wrong is said as it is everywhere.
-
-    Args:
-        instance: Whose history it is.
-        run_id: Of a run that has no file yet.
     """
     storage: Any = instance.event_log_storage
     if not hasattr(storage, "path_for_shard"):

@@ -314,12 +314,7 @@ COLUMN_SOURCES: Mapping[str, Mapping[str, Sources]] = {
 
 
 def column_lineage(asset: str, columns: list[str]) -> dg.TableColumnLineage | None:
-    """Return the lineage of an asset's columns; None where none is declared.
-
-    Args:
-        asset: Asset name.
-        columns: The columns of its main table.
-    """
+    """Return the lineage of an asset's columns; None where none is declared."""
     declared = COLUMN_SOURCES.get(asset)
     if declared is None:
         return None

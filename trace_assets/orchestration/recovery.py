@@ -166,10 +166,6 @@ def recover(instance: dg.DagsterInstance, home: Home) -> RecoveryReport:
     """Put right what dead processes left; what the living are at is not touched, so call it at any time.
 
     Every step can itself be interrupted and done again.
-
-    Args:
-        instance: The home's Dagster instance.
-        home: The home.
     """
     dead = dead_runs(instance, home)
     ledger = [name for run in dead for name in _drop_unrecorded(instance, Store.of(home), run.run_id)]

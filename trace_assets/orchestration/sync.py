@@ -103,10 +103,6 @@ WORKER_VARIABLES = {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}  # the bars are ours
 def open_pool(study: Study, jobs: int | None = None) -> Pool:
     """Return what the items of a study are handed to: see the section `cluster` of its settings.
 
-    Args:
-        study: The study.
-        jobs: Items at once; see `sync`.
-
     Raises:
         Unavailable: The cluster is not there, or one of its nodes cannot work on the home.
     """

@@ -16,11 +16,7 @@ Place = Literal["system", "user"]
 
 
 def reads_system(base: Path) -> bool:
-    """Whether a model's chat template shows it what a system message says.
-
-    Args:
-        base: The model's folder.
-    """
+    """Whether a model's chat template shows it what a system message says."""
     template, asked = ChatTemplate(base), [Message(role="user", content="x")]
     told = [Message(role="system", content="Look first."), *asked]
     return template.opening(told, ()) != template.opening(asked, ())

@@ -135,10 +135,6 @@ A = TypeVar("A", ChatAnswer, TextAnswer)
 def read_answer(content: bytes, kind: type[A]) -> A:
     """Return an answer.
 
-    Args:
-        content: The body.
-        kind: What it should be.
-
     Raises:
         ValueError: It is none; the message says why, in part of a sentence.
     """
@@ -156,9 +152,6 @@ def read_answer(content: bytes, kind: type[A]) -> A:
 
 def joined_pieces(body: bytes) -> bytes:
     r"""Return the chat completion that a stream of server-sent events adds up to.
-
-    Args:
-        body: The whole stream.
 
     Raises:
         ValueError: It broke off before the answer ended, or a piece is no JSON object.

@@ -258,10 +258,6 @@ class Servers:
     async def complete(self, body: Mapping[str, Any], conversation: str) -> ChatAnswer:
         """Return a completion with at least one choice.
 
-        Args:
-            body: The request.
-            conversation: Whose it is.
-
         Raises:
             ServerFault: No server could answer, or the request itself is at fault.
         """

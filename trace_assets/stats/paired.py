@@ -168,10 +168,6 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
     McNemar (1947), Psychometrika 12:153, with the binomial distribution of the discordant pairs.
 
-    Args:
-        only_first: Pairs that passed under the first arm alone.
-        only_second: Pairs that passed under the second arm alone.
-
     Raises:
         ValueError: A count is negative.
 

@@ -104,10 +104,6 @@ def frame_version(frame: pl.DataFrame, record: type[Record]) -> str:
 
     Row order and volatile columns (times) do not count; column names do.
 
-    Args:
-        frame: Rows of the table.
-        record: The table's record type: gives the volatile columns.
-
     Returns:
         16 hexadecimal digits of a SHA-256.
     """

@@ -109,10 +109,6 @@ def join(home: Home, url: str, carried: Callable[[], Carried]) -> None:
 def leave(home: Home, lay: Callable[[Carried], None]) -> None:
     """Have files hold the leases of a home again.
 
-    Args:
-        home: The home; nobody is at work on it.
-        lay: Writes what the rows said into files.
-
     Raises:
         InputError: No database holds them.
         Unavailable: The database does not answer.

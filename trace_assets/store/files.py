@@ -180,9 +180,6 @@ def chosen_folder(path: Path | str | None = None) -> Path:
 def replacing_folder(target: Path) -> Iterator[Path]:
     """Build a folder beside `target` and put it in place, for good, when the body has succeeded.
 
-    Args:
-        target: Folder to make or replace.
-
     Yields:
         An empty folder to fill; it is removed when the body fails.
     """

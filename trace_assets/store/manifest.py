@@ -175,10 +175,6 @@ class Manifest:
     def placing(self, name: str, partial: Path) -> Iterator[None]:
         """Put a file in place in the body, and enter it.
 
-        Args:
-            name: Its name.
-            partial: The finished file, under the name that it has before.
-
         Raises:
             Superseded: It is of an item that was begun anew elsewhere.
         """

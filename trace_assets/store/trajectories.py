@@ -159,10 +159,6 @@ def replacing_together(store: Store, records: Sequence[type[Record]], partition:
 def put_back(store: Store, is_at_work: Callable[[str], bool]) -> list[Path]:
     """Put back what dead processes were replacing.
 
-    Args:
-        store: Where the tables are.
-        is_at_work: Tells of a partition whether somebody is replacing it now.
-
     Returns:
         The files that are what they were again.
     """

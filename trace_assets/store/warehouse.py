@@ -146,10 +146,6 @@ class Warehouse:
     def ready(self, name: str, **parameters: str) -> pl.DataFrame:
         """Run a ready query of `sql/queries/`.
 
-        Args:
-            name: Its name.
-            parameters: Values of its parameters; those not given have their defaults.
-
         Raises:
             InputError: There is no such query or parameter, or a value does not fit.
         """

@@ -218,10 +218,6 @@ def benchmark_of(target: str) -> Benchmark | None:
 def read_installed(folder: Path, name: str) -> Installed:
     """Return the record of an installed benchmark.
 
-    Args:
-        folder: The home's `targets`.
-        name: Of the benchmark.
-
     Raises:
         Unavailable: It is not installed here.
         InputError: The record cannot be read.
@@ -301,10 +297,6 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
 
 def dependencies_of(source: Path, without: Sequence[str] = ()) -> list[str]:
     """Return what a project's pyproject.toml names as its dependencies.
-
-    Args:
-        source: Its folder.
-        without: Names of distributions to leave out.
 
     Raises:
         InputError: It cannot be read.

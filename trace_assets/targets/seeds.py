@@ -25,10 +25,6 @@ def audited(permutation: SeedPermutation, n: int) -> tuple[int, ...]:
 
     The others are of those that are trained and validated on, a run of each from a secret start, so that
     whatever holds for the audit's episodes is known to hold for theirs.
-
-    Args:
-        permutation: The environment's.
-        n: How many.
     """
     training = permutation.number("training") % (len(TRAINING_SEEDS) - _TURNS)
     validation = permutation.number("validation") % 16

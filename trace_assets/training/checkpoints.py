@@ -306,9 +306,6 @@ def read_curve(path: Path) -> list[TrainingPoint]:
 def sandbox_shares(points: Sequence[TrainingPoint]) -> tuple[float | None, float | None]:
     """Return the share of an adapter's training time that went into calls into the sandbox.
 
-    Args:
-        points: Its curve.
-
     Returns:
         Wall time in calls, waiting included, and CPU time of the training process in calls, both over the
         wall time of all iterations; None where no sandbox was used.

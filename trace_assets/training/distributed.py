@@ -54,11 +54,7 @@ class Peers:
         return range(self.rank * length // self.count, (self.rank + 1) * length // self.count)
 
     def gather(self, value: T) -> list[T]:
-        """Return what every process has given, in order of their numbers.
-
-        Args:
-            value: Anything that can be pickled.
-        """
+        """Return what every process has given, in order of their numbers."""
         if self.count == 1:
             return [value]
         import torch.distributed
@@ -100,9 +96,6 @@ ALONE = Peers()
 
 def join_peers(section: Training) -> Peers:
     """Meet the other processes that `trace_assets.training.distributed` started.
-
-    Args:
-        section: Says how many there should be.
 
     Raises:
         InputError: There are more or fewer, or the settings cannot be shared among so many.
@@ -211,10 +204,6 @@ def launch(command: Sequence[str], processes: int) -> int:
     """Run a command in several processes to their end; when one fails, the others are ended.
 
     The others get a few seconds first: an error that was agreed upon is then said by the one that speaks.
-
-    Args:
-        command: What each process runs.
-        processes: How many.
 
     Returns:
         0, or the exit code of the one that failed first: 128 + n for one that was killed by signal n.

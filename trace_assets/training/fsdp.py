@@ -61,12 +61,7 @@ def whole(value: Any) -> Any:
 
 
 def part_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return this process's part of a whole tensor that all have, divided as another one is, if it is.
-
-    Args:
-        value: The tensor.
-        like: A tensor of its shape.
-    """
+    """Return this process's part of a whole tensor that all have, divided as another one is, if it is."""
     if not isinstance(like, DTensor):
         return value
     # All have read the same: nothing needs to be sent.
@@ -95,12 +90,7 @@ def optimizer_state(optimizer: Any, keep: bool) -> dict[str, Any]:
 
 
 def load_optimizer_state(optimizer: Any, state: dict[str, Any]) -> None:
-    """Put what `optimizer_state` has returned into an optimizer; each process its part.
-
-    Args:
-        optimizer: Of the same weights in the same order.
-        state: What was saved.
-    """
+    """Put what `optimizer_state` has returned into an optimizer; each process its part."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     divided = {
         index: {

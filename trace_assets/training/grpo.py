@@ -249,12 +249,7 @@ def train_adapter(
 
 
 def finished_run(folder: Path, fingerprint: Mapping[str, object]) -> Adapter | None:
-    """Return the record of a run that ended in this folder, when it is this run and its weights are whole.
-
-    Args:
-        folder: Where the adapter lies, or would lie.
-        fingerprint: What decides the run; a part of it will do.
-    """
+    """Return the record of a run that ended in this folder, when it is this run and its weights are whole."""
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
         adapter = Adapter.model_validate(record["adapter"])
@@ -321,10 +316,6 @@ def tracked(section: Training, name: str) -> Iterator[None]:
 
     TensorBoard's files would otherwise lie in the trainer's folder, which goes when the training is done.
     The others have variables of their own (`WANDB_PROJECT`, `MLFLOW_TRACKING_URI`, `TRACKIO_PROJECT`).
-
-    Args:
-        section: The training settings.
-        name: Of the adapter.
     """
     if "tensorboard" not in section.report_to or TENSORBOARD in os.environ:
         yield

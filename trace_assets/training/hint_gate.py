@@ -112,9 +112,6 @@ class Gate:
 def judge(found: Hinted) -> Gate:
     """Say what the wordings show.
 
-    Args:
-        found: Pass rates by task.
-
     >>> lacking, passing = (0.0,) * 40, (1.0,) * 40
     >>> half = (1.0, 0.0) * 20
     >>> judge(Hinted(hint=half, placebo=lacking, control_hint=passing, control_placebo=passing)).verdict

@@ -83,12 +83,7 @@ def drawn(batches: Iterable[Iterable[str]]) -> set[str]:
 
 
 def rehearsal_rows(rehearsed: Rehearsed, model_dir: Path | str) -> list[Row]:
-    """Return stored episodes in token ids, but those that were not written as the template writes them.
-
-    Args:
-        rehearsed: The episodes.
-        model_dir: The base model's folder, for its template.
-    """
+    """Return stored episodes in token ids, but those that were not written as the template writes them."""
     if not rehearsed.trajectories:
         return []
     template = ChatTemplate(Path(model_dir))

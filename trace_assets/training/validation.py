@@ -127,10 +127,6 @@ class Reading:
 def readings(points: Sequence[TrainingPoint], section: Training) -> list[Reading]:
     """Judge a learning curve.
 
-    Args:
-        points: The points of one run.
-        section: The settings that it ran with.
-
     Returns:
         One reading a monitor, in the order of the columns; those without a value are sound and say so.
     """

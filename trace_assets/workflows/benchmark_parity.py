@@ -63,10 +63,6 @@ def compare_with_official(study: Study, plan: ParityPlan) -> tuple[ParityReport,
     temperature, length limit and, in solo, `tool_choice`. What finished is kept in the home; the same call
     plays what is missing and what broke.
 
-    Args:
-        study: Where the benchmark is installed, and its settings.
-        plan: What is played.
-
     Returns:
         The report, and the folder in the home that holds it with the conversations of both.
 

@@ -86,12 +86,7 @@ def check_sandbox(
 
 
 def judge_battery(rows: Sequence[SandboxCheck], present: Present) -> StageCheck:
-    """Say what stored rows are worth for the sandbox in use: nothing, when it is another one.
-
-    Args:
-        rows: All that is stored.
-        present: The sandbox in use.
-    """
+    """Say what stored rows are worth for the sandbox in use: nothing, when it is another one."""
     if not rows:
         return StageCheck(CHECK, None, f"the sandbox was never attacked here: run `{COMMAND}`.")
     if not present.version:

@@ -45,12 +45,7 @@ def lay_tasks(study: Study, batch: str, tasks: Sequence[Task]) -> str:
 
 
 def known_tasks(study: Study, *, but: str = "") -> dict[str, Task]:
-    """Return every task that some batch holds, by id; one that was lost from the inbox holds none there.
-
-    Args:
-        study: Whose tasks.
-        but: A batch to leave out.
-    """
+    """Return every task that some batch holds, by id; one that was lost from the inbox holds none there."""
     found, lost = study.store.read(Task), lost_tasks(study)
     for batch in task_batches(study):
         found += task_inbox(study).read(Task, batch) if batch not in lost else []

@@ -98,10 +98,6 @@ def look(study: Study, kind: ArrivalKind) -> Look:
     moved to the quarantine and keeps no other file waiting. The same content, under whatever name, is taken
     once.
 
-    Args:
-        study: Whose folder, and where to.
-        kind: Which folder.
-
     Raises:
         TraceError: A service or package that reading needs is missing; nothing is put aside for that.
         OSError: The home cannot be written.

@@ -200,12 +200,7 @@ def _remove(probe: Path) -> None:
 
 
 def dagster_home(home: Home, named: str = "") -> list[Finding]:
-    """Look at the run and event storage: whether it is there, ours, and of this Dagster's schema.
-
-    Args:
-        home: The home.
-        named: What `DAGSTER_HOME` said when the program was started.
-    """
+    """Look at the run and event storage: whether it is there, ours, and of this Dagster's schema."""
     name, found = "dagster home", []
     if named and Path(named) != home.dagster:
         detail = f"DAGSTER_HOME names {named}; this program uses {home.dagster} all the same"

@@ -204,9 +204,6 @@ def _run(check: AuditCheck, subject: Subject, findings: dict[str, Finding]) -> F
 def verdict_of(checks: Sequence[EnvironmentCheck]) -> tuple[bool, tuple[str, ...]]:
     """Say whether an environment may be trained on.
 
-    Args:
-        checks: Findings of one audit.
-
     Returns:
         Whether no check of severity `error` failed and the audit reached its end, and the reasons why not.
     """

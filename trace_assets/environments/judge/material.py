@@ -123,10 +123,6 @@ def material_of(subject: Subject) -> Material:
 def other_material(subject: Subject, material: Material) -> Material | None:
     """Return the same environment with episodes that are not shown otherwise, as the seeds come.
 
-    Args:
-        subject: The environment.
-        material: What is shown otherwise.
-
     Returns:
         None where fewer than `FEWEST` seeds are left.
     """

@@ -221,13 +221,7 @@ GO_AHEAD = "Yes, that is what I want. Please go ahead."
 
 
 def plan(ground: Ground, wishes: Sequence[dict[str, Any]], **more: Any) -> Filled:
-    """Return the plan for some wishes about objects of one kind.
-
-    Args:
-        ground: The object.
-        wishes: What may be asked for.
-        more: What one recipe needs besides, put at the end.
-    """
+    """Return the plan for some wishes about objects of one kind."""
     contract, key = ground.contract, ground.key
     everything = [*wishes, *more.get("questions", ())]
     asked = {one["tool"] for one in everything}

@@ -58,10 +58,6 @@ def find_module(text: str, *, cut: bool = False) -> Found:
     Code may stand in a fence, in several (the one that defines most of the protocol counts, or all of them
     together where only that makes a whole), in one that is never closed, or bare among words.
 
-    Args:
-        text: All that the model said.
-        cut: Whether it ended at the server's limit of length.
-
     >>> find_module("Sure!\n```python\ndef tools():\n    return []\n```\nEnjoy.").source
     'def tools():\n    return []\n'
     >>> find_module("I'm sorry, I cannot help with that.").kind

@@ -80,10 +80,6 @@ def write_environment(spec: CapabilitySpec, contract: TargetContract) -> Environ
 
     Models write through `drafting.draft_environment`.
 
-    Args:
-        spec: The capability.
-        contract: Of the target that the capability was found in.
-
     Raises:
         InputError: The contract is of another target, or no recipe fits.
     """
@@ -98,10 +94,6 @@ def write_environment(spec: CapabilitySpec, contract: TargetContract) -> Environ
 
 def write_together(capability_id: str, contract: TargetContract) -> Environment:
     """Write an environment in which several capabilities are needed at once, from a recipe.
-
-    Args:
-        capability_id: What stands for all of them.
-        contract: Of the target.
 
     Raises:
         InputError: The contract does not show that several things are asked for at once.

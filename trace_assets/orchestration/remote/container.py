@@ -29,10 +29,6 @@ _REMOVAL_SECONDS = 30.0
 def training_container(study: Study, name: str) -> ContainerLauncher:
     """Return what starts one adapter's training in a container.
 
-    Args:
-        study: The study.
-        name: A capability, or `mixed` for the arm.
-
     Raises:
         InputError: The settings name no image, or a sandbox that does not work inside a container.
     """

@@ -55,10 +55,6 @@ class Launcher(Protocol):
     def start(self, environment: Mapping[str, str], folder: Path) -> Started:
         """Start the training; it ends when this process is gone.
 
-        Args:
-            environment: Variables for it, those of Dagster Pipes.
-            folder: What `folder` opened.
-
         Raises:
             InputError: A setting names what is not there.
             Unavailable: It could not be started.
@@ -67,10 +63,6 @@ class Launcher(Protocol):
 
 def elsewhere(study: Study, context: dg.AssetExecutionContext) -> Elsewhere | None:
     """Return what trains where the settings say; None where the step's own process does.
-
-    Args:
-        study: The study.
-        context: The step.
 
     Raises:
         InputError: Several processes are asked for, and none but the step's own.

@@ -238,9 +238,6 @@ def held_folder(parent: Path) -> Iterator[Path]:
     By the lock whoever comes later tells it from what the dead left, and a training learns that its step is
     gone; also across containers, where process numbers say nothing.
 
-    Args:
-        parent: Where it lies.
-
     Yields:
         The folder; it is removed with the body.
     """

@@ -184,12 +184,7 @@ def _headed(lines: Sequence[str], text: str) -> str:
 
 
 def front_matter(index: Release, base_model: str = "") -> str:
-    """Return the lines that the hub reads of a model card.
-
-    Args:
-        index: The release.
-        base_model: Name of the base model on the hub.
-    """
+    """Return the lines that the hub reads of a model card."""
     lines = ["library_name: peft", "pipeline_tag: text-generation", "tags: [lora, grpo, trace, agent]"]
     if base_model:
         lines.append(f"base_model: {json.dumps(base_model)}")  # YAML takes JSON's strings
@@ -201,10 +196,6 @@ def upload(uploads: Sequence[Upload], *, private: bool = True) -> list[str]:
     """Create the repositories and push the folders; what is there already is replaced by a new commit.
 
     The token is the hub client's own (`HF_TOKEN`, or `hf auth login`).
-
-    Args:
-        uploads: As they were staged.
-        private: Whether new repositories are private.
 
     Returns:
         The address of each commit.

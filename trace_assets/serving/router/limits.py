@@ -219,12 +219,7 @@ class LimitedConnection(H11Protocol):
 
 
 def server_settings(app: ASGIApp, **settings: Any) -> Config:
-    """Return the settings of the HTTP server in which the endpoint runs.
-
-    Args:
-        app: From `RouterProxy.app`.
-        settings: Further ones, such as `log_level`.
-    """
+    """Return the settings of the HTTP server in which the endpoint runs."""
     return Config(
         cast(Any, app),
         http=LimitedConnection,

@@ -197,10 +197,6 @@ class RemoteHome:
     def read(self, content: Content, what: str) -> Iterator[bytes]:
         """Yield some bytes; the last come only if all are what was written.
 
-        Args:
-            content: Which.
-            what: What they are, for the sentence.
-
         Raises:
             InputError: They are gone, or others.
         """

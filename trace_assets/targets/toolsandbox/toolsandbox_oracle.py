@@ -178,10 +178,6 @@ def solution(scenario: Any, step: Any) -> Any:
     """Return the messages of an agent that reaches every milestone of a scenario that has just begun.
 
     Where there is none, and only minefields, the agent says that it cannot do what is asked.
-
-    Args:
-        scenario: With its milestones.
-        step: Plays a message.
     """
     milestones = scenario.evaluation.milestone_matcher.milestones
     plan = _Plan(milestones, step)

@@ -160,9 +160,6 @@ def splits_of(family: dict[str, str]) -> dict[str, str]:
     """Return the split of every family: in the order of their hashes, half discovery, then a quarter each.
 
     All scenarios are counted, those that are not listed too: what is listed moves no scenario.
-
-    Args:
-        family: Of every scenario.
     """
     sizes = Counter(family.values())
     found: dict[str, str] = {}

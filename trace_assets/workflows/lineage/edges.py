@@ -355,10 +355,6 @@ TABLES = (LineageEdge, LineageMember, LineageNode)
 def mend_lineage(study: Study, items: Iterable[tuple[str, str]]) -> list[str]:
     """Record the lineage of items again where records of it were lost or altered.
 
-    Args:
-        study: The study.
-        items: Asset and partition of everything that was made.
-
     Returns:
         The names of the records that are lost for good: those of versions that are no longer in the store.
     """
