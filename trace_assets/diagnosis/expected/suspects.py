@@ -14,7 +14,13 @@ from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.wording import spoken
 from trace_assets.diagnosis.expected.diffs import changed, differences, is_spelt_as
-from trace_assets.diagnosis.expected.doubts import Doubt, Doubter, agreed_otherwise, not_to_be_had, told_nowhere
+from trace_assets.diagnosis.expected.doubts import (
+    Doubt,
+    Doubter,
+    agreed_otherwise,
+    not_to_be_had,
+    told_nowhere,
+)
 from trace_assets.diagnosis.expected.facts import (
     Facts,
     Thing,
