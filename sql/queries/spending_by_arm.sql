@@ -56,6 +56,9 @@ WITH played AS (
         WHEN 'composed' THEN adapters.kind IN ('capability', 'joining')
         ELSE adapters.kind = 'capability' END
     GROUP BY arm.arm
+), piloted AS (
+    -- Few tasks are played several times at each look.
+    SELECT capability_id, sum(n_episodes) AS looks FROM pilot_points GROUP BY capability_id
 ), counted AS (
     SELECT 1 AS place, arm, 'training' AS kind, rollouts AS own, 0 AS common FROM learned
     UNION ALL
@@ -68,8 +71,8 @@ WITH played AS (
         AND coalesce(arm.capability, seed_outcomes.capability_id) = seed_outcomes.capability_id
     GROUP BY arm.arm
     UNION ALL
-    SELECT 4, need.arm, 'pilots', sum(rollouts + n_checkpoints * (n_seeds + n_tasks)), 0
-    FROM need, pilots
+    SELECT 4, need.arm, 'pilots', sum(rollouts + n_checkpoints * n_seeds + coalesce(looks, 0)), 0
+    FROM need, pilots LEFT JOIN piloted USING (capability_id)
     WHERE asset = 'pilot' AND coalesce(need.capability, pilots.capability_id) = pilots.capability_id
     GROUP BY need.arm
     UNION ALL
@@ -106,6 +109,21 @@ WITH played AS (
         CASE WHEN count(own) = count(*) THEN sum(own) END AS own,
         CASE WHEN count(common) = count(*) THEN sum(common) END AS common
     FROM episodes GROUP BY arm
+), asked AS (
+    SELECT need.arm, sum(looks) AS looks
+    FROM need, piloted
+    WHERE asset = 'pilot' AND coalesce(need.capability, capability_id) = capability_id
+    GROUP BY need.arm
+), judged AS (
+    -- Those of them that the target judged: all of direct training; environments judge the rest.
+    SELECT 8 AS place, arm.arm, 'verdicts of the target' AS kind,
+        CASE WHEN class = 'mixed_grpo' THEN together.own
+            WHEN count(episodes.own) = count(*)
+            THEN sum(episodes.own) FILTER (WHERE episodes.kind = 'validation') + coalesce(asked.looks, 0)
+        END AS own,
+        sum(episodes.common) FILTER (WHERE episodes.kind = 'discovery') AS common
+    FROM arm JOIN episodes USING (arm) JOIN together USING (arm) LEFT JOIN asked USING (arm)
+    GROUP BY arm.arm, class, together.own, asked.looks
 ), measured AS (
     SELECT arm, kind, sum(quantity) FILTER (WHERE NOT is_shared) AS own,
         sum(quantity) FILTER (WHERE is_shared) AS common
@@ -129,10 +147,10 @@ WITH played AS (
     FROM arm CROSS JOIN rest LEFT JOIN measured ON measured.arm = arm.arm AND measured.kind = rest.ledger_kind
 )
 SELECT arm, kind, 'episodes' AS unit, own::DOUBLE AS marginal, (own + common)::DOUBLE AS all_in, place
-FROM (FROM episodes UNION ALL FROM together)
+FROM (FROM episodes UNION ALL FROM together UNION ALL FROM judged)
 UNION ALL
 SELECT arm, 'evaluation', 'episodes', count(*)::DOUBLE, count(*)::DOUBLE, 9
 FROM evaluations WHERE split = 'test' GROUP BY arm
 UNION ALL
 SELECT arm, kind, unit, own::DOUBLE, (own + common)::DOUBLE, place FROM others
-ORDER BY arm, place;
+ORDER BY arm, place, kind;

@@ -38,7 +38,7 @@ from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 from trace_assets.tournament import arms
 from trace_assets.tournament.arms.prompted import Advice, FewShot, Hints, advised
-from trace_assets.tournament.arms.protocol import Arm, Made, Meter, PlayedWorld
+from trace_assets.tournament.arms.protocol import VERDICTS, Arm, Made, Meter, PlayedWorld
 from trace_assets.tournament.entries import add_arm, read_entries
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, Plan, default_plan, read_plan, write_plan
@@ -211,7 +211,7 @@ def test_rejection_sampling_learns_what_passed(
     assert rate > 0.6, "the base model says the word in about one case of five"
     spent = {row["kind"]: row["marginal"] for row in made.spent}
     assert spent["training"] == 480 and spent["checkpoint looks"] == 3 * 10 and spent["audits"] == 0
-    assert spent["rollouts in all"] == 510 and spent["evaluation"] == len(made.rows)
+    assert spent["rollouts in all"] == 510 == spent[VERDICTS] and spent["evaluation"] == len(made.rows)
     assert spent["tokens of the agent"] is None and spent["cpu"] > 0
     (opened,) = json.loads((world.study.home.path / "test_split.json").read_text())
     assert list(opened["adapters"]) == ["rft"]
@@ -418,7 +418,7 @@ def test_hints_are_played_by_the_base_model_and_rest_on_the_diagnosis(
     assert {(row.arm, row.adapter) for row in made.rows} == {("hints", None)}
     spent = {row["kind"]: (row["marginal"], row["all_in"]) for row in made.spent}
     assert spent["training"] == (0, 0) and spent["discovery"] == (0, 120)
-    assert spent["rollouts in all"] == (0, 120) and spent["cpu"][1] is None
+    assert spent["rollouts in all"] == (0, 120) == spent[VERDICTS] and spent["cpu"][1] is None
     assert made.note == "7 words on 1 capability, the same on every task"
 
 

@@ -16,7 +16,7 @@ from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.tournament.arms import ARMS
 from trace_assets.tournament.arms.one_adapter import other_desk
-from trace_assets.tournament.arms.protocol import PlayedWorld
+from trace_assets.tournament.arms.protocol import VERDICTS, PlayedWorld
 
 __all__ = ["base", "words"]
 ARM = ARMS["generic_desk"]
@@ -63,6 +63,7 @@ def test_it_is_played_and_booked(
     assert made.note == "trained on desk d"
     spent = {row["kind"]: row["marginal"] for row in made.spent}
     assert spent["training"] == budget and spent["discovery"] == 0 == spent["audits"]
+    assert spent[VERDICTS] == 0
     again = ARM.play(world, tmp_path / "generic")
     assert opened == ["d"], "what is made is not made again"
     assert [row.success for row in again.rows] == [row.success for row in made.rows]

@@ -14,6 +14,7 @@ from tests.tournament.test_placebo_environment import one_environment, said
 from tests.training.conftest import base, words
 from trace_assets.tournament.arms import ARMS
 from trace_assets.tournament.arms.one_adapter import Repaid, by_success
+from trace_assets.tournament.arms.protocol import VERDICTS
 
 __all__ = ["base", "words"]
 
@@ -48,6 +49,7 @@ def test_direct_training_on_success_alone_is_played_and_booked(
     assert sum(bool(row.success) for row in made.rows) / len(made.rows) > 0.6, "one of five before"
     spent = {row["kind"]: row["marginal"] for row in made.spent}
     assert spent["training"] == budget and spent["audits"] == 0
+    assert spent[VERDICTS] == spent["rollouts in all"] > budget
     assert "no adapter was trained" in arm.refusal(world_of_words(tmp_path / "no", words, base, budget=0))
 
 
@@ -70,4 +72,4 @@ def test_successes_in_the_environments_are_learned(
     assert opened == ["x"] and {row.arm for row in made.rows} == {"rft_environments"}
     assert sum(bool(row.success) for row in made.rows) / len(made.rows) > 0.6
     spent = {row["kind"]: row["marginal"] for row in made.spent}
-    assert spent["training"] == 480 and spent["checkpoint looks"] == 3 * 10
+    assert spent["training"] == 480 and spent["checkpoint looks"] == 3 * 10 and spent[VERDICTS] == 0

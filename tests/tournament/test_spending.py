@@ -13,9 +13,18 @@ from typer.testing import CliRunner
 
 from tests.tournament.test_tournament import RATES, planned, scripted
 from trace_assets.cli.main import app
-from trace_assets.records import Adapter, CompositionChoice, Evaluation, Pilot, SeedOutcome, TrainingPoint
+from trace_assets.records import (
+    Adapter,
+    CompositionChoice,
+    Evaluation,
+    Pilot,
+    PilotPoint,
+    SeedOutcome,
+    TrainingPoint,
+)
 from trace_assets.store import Home, Store
 from trace_assets.store.history import record
+from trace_assets.tournament.arms.protocol import VERDICTS
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, REGISTER, Plan, read_plan
 from trace_assets.tournament.results import SPENDING, Spent, mean_spending, result_file, spent_in
@@ -150,6 +159,22 @@ def home(tmp_path: Path) -> Home:
             n_tasks=n,
         )
         store.write([pilot], Pilot, name)
+        trials = 1 if name == "x" else 3  # few tasks are played several times at each look
+        looks = [
+            PilotPoint(
+                capability_id=name,
+                checkpoint=number,
+                rollouts=16 * number,
+                reward=0.5,
+                success_rate=0.5,
+                n_seeds=10,
+                target_rate=0.5,
+                n_tasks=n,
+                n_episodes=trials * n,
+            )
+            for number in range(4)
+        ]
+        store.write(looks, PilotPoint, name)
         booked(store, "environment", name, cpu=100.0 if name == "x" else 200.0, wall=1.0)
         booked(store, "environment_audit", name, cpu=10.0, wall=1.0)
         booked(store, "pilot", name, cpu=5.0, rollouts=48.0)
@@ -183,7 +208,7 @@ def test_every_kind_of_rollout_is_counted_for_the_arms_that_need_it(home: Home) 
     assert spent["routed", "discovery"] == (0, 500)
     assert spent["routed", "audits"] == (0, 8 * 16)
     assert spent["adapter:x", "audits"] == (0, 8 * 7)
-    assert spent["routed", "pilots"][0] == 2 * 48 + 4 * (17 + 19)
+    assert spent["routed", "pilots"][0] == 2 * 48 + 4 * (17 + 37)
     assert spent["adapter:x", "pilots"][0] == 48 + 4 * 17
     assert spent["routed", "gradient probe"] == (0, 0) and spent["sum", "gradient probe"] == (96, 96)
     assert spent["routed", "checkpoint looks"][0] == 2 * (64 + 100)
@@ -196,10 +221,15 @@ def test_every_kind_of_rollout_is_counted_for_the_arms_that_need_it(home: Home) 
         40,
     ]
     assert spent["mixed_grpo", "rollouts in all"] == (384 + 160, 384 + 160)
-    marginal = 384 + 240 + 328 + 60
+    marginal = 384 + 312 + 328 + 60
     assert spent["routed", "rollouts in all"] == (marginal, marginal + 500 + 128)
     assert {spent["base", kind] for arm, kind in spent if arm == "base" and kind != "evaluation"} == {(0, 0)}
     assert spent["sum", "evaluation"] == (10, 10)
+    judged = {arm: row for (arm, kind), row in spent.items() if kind == VERDICTS}
+    assert judged["mixed_grpo"] == (384 + 160, 384 + 160), "the target judges all of direct training"
+    assert judged["routed"] == judged["random_routing"] == (4 * (7 + 27) + 60, 4 * (7 + 27) + 60 + 500)
+    assert judged["adapter:x"] == (4 * 7 + 40, 4 * 7 + 40 + 500)
+    assert judged["joint"] == (40, 540) and judged["base"] == (0, 0)
 
 
 def test_what_is_released_takes_what_every_candidate_took(home: Home) -> None:
@@ -241,13 +271,13 @@ def test_what_is_not_recorded_is_no_0(home: Home) -> None:
     Store.of(home).write(episodes("test", {"sequential": 10, "round:2": 10}), Evaluation, "more")
     spent = found(home)
     assert spent["joint", "cpu"] == (None, None), "two arms of one step have its time together"
-    assert spent["round:2", "training"] == (None, None) == spent["round:2", "rollouts in all"]
+    assert {spent["round:2", kind] for kind in ("training", "rollouts in all", VERDICTS)} == {(None, None)}
 
 
 def test_before_the_curriculum_nothing_is_known_and_after_it_nothing_was_spent(tmp_path: Path) -> None:
     home = Home.open(tmp_path / "home")
     Store.of(home).write(episodes("test", {"routed": 10}), Evaluation, "test")
-    assert found(home)["routed", "training"] == (None, None)
+    assert found(home)["routed", "training"] == (None, None) == found(home)["routed", VERDICTS]
     booked(Store.of(home), "curriculum", cpu=0.5)
     assert found(home)["routed", "training"] == (0, 0), "nothing is taught"
 

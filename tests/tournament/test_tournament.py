@@ -324,6 +324,28 @@ def test_the_command_line_plans_and_reports(tmp_path: Path) -> None:
     assert world_home(tmp_path / "study", 1).is_dir()
 
 
+def test_settings_of_the_command_line_stand_in_the_plan_and_unknown_ones_register_nothing(
+    tmp_path: Path,
+) -> None:
+    few = ["--set", "targets.discovery_tasks=48", "--set", "rollouts.trials=8"]
+    made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "few"), *few, "--json"])
+    assert json.loads(made.stdout)["plan"]["settings"] == {
+        "targets.discovery_tasks": 48,
+        "rollouts.trials": 8,
+    }
+    file = str(tmp_path / "few" / PLAN)
+    more = ["--file", file, "--set", "rollouts.trials=4"]
+    made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "more"), *more, "--json"])
+    assert json.loads(made.stdout)["plan"]["settings"] == {
+        "targets.discovery_tasks": 48,
+        "rollouts.trials": 4,
+    }
+    for wrong in ("rollouts.trails=8", "rollouts.trials=0", "rollouts"):
+        refused = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "no"), "--set", wrong])
+        assert isinstance(refused.exception, InputError)
+    assert not (tmp_path / "no").exists()
+
+
 def test_where_tasks_need_several_skills_a_pilot_of_one_stops_nothing(tmp_path: Path) -> None:
     made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "b"), "--desk", "b", "--json"])
     assert json.loads(made.stdout)["plan"]["settings"]["training.pilot"] == "warn"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trace_assets.cli.options import Json
+from trace_assets.cli.options import Json, Set
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 
@@ -45,15 +45,21 @@ def plan(
         Path | None, typer.Option(help="A plan.json of your own, in the place of the other options.")
     ] = None,
     amend: Annotated[str, typer.Option(help="Why the registered plan is changed, in words.")] = "",
+    settings_of_worlds: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Write the plan, say what it can show, and register it; nothing is played."""
+    """Write the plan, say what it can show, and register it; nothing is played.
+
+    `--set` is written into the plan, for every world: `--set targets.discovery_tasks=48`.
+    """
     from pydantic import ValidationError
 
+    from trace_assets.settings.settings import override_of
     from trace_assets.tournament.page import forecast
     from trace_assets.tournament.plan import Plan, default_plan, write_plan
-    from trace_assets.tournament.run import is_finished
+    from trace_assets.tournament.run import check_settings, is_finished
 
+    own = {".".join(keys): value for keys, value in map(override_of, settings_of_worlds or ())}
     if file is not None:
         try:
             made = Plan.model_validate_json(file.read_bytes())
@@ -62,6 +68,7 @@ def plan(
         except ValidationError as error:
             where = ".".join(map(str, error.errors()[0]["loc"])) or "the file"
             raise InputError(f"{file} is no plan: {where}: {error.errors()[0]['msg']}.") from error
+        made = made.model_copy(update={"settings": made.settings | own})
     else:
         settings: dict[str, object] = dict(SMALL) if quick else {}
         if desk != "a":
@@ -72,7 +79,8 @@ def plan(
             settings |= {"training.pilot": "warn"}  # one skill alone passes few of these tasks
         if look is not None and look >= worlds:
             raise InputError(f"--look {look} is no look on the way to {worlds} worlds: name fewer.")
-        made = default_plan(worlds, first_seed, settings, look)
+        made = default_plan(worlds, first_seed, settings | own, look)
+    check_settings(made)
     seen = sum(is_finished(folder, world.number) for world in made.worlds)
     newest = write_plan(folder, made, why=amend, worlds_seen=seen)[-1]
     if as_json:

@@ -168,16 +168,10 @@ def load_settings(
                     f"such as {PREFIX}SELECTION__MIN_GAP=0.3."
                 )
             said[keys] = f"the variable {shortened(variable)}"
-            _put(data, keys, text, said[keys])
+            _put(data, keys, _read(text), said[keys])
     for item in overrides:
-        name, equals, text = item.partition("=")
-        keys = tuple(name.strip().split("."))
-        if not equals or len(keys) < 2 or not all(keys):
-            raise InputError(
-                f"--set {shortened(repr(item))} is not of the form section.key=value, such as "
-                "selection.min_gap=0.3."
-            )
-        _put(data, keys, text, f"--set {shortened(repr(item))}")
+        keys, value = override_of(item)
+        _put(data, keys, value, f"--set {shortened(repr(item))}")
         said[keys] = "--set"
     try:
         return Settings.model_validate(data)
@@ -185,14 +179,39 @@ def load_settings(
         raise _explained(error, said, str(file)) from error
 
 
-def _put(data: dict[str, Any], keys: tuple[str, ...], text: str, source: str) -> None:
-    """Lay a value in its section, or in a table inside it: `targets.options.user`."""
+def override_of(item: str) -> tuple[tuple[str, ...], Any]:
+    """Return the keys and the value that an item of `--set` names.
+
+    Args:
+        item: Such as `selection.min_gap=0.3`; the value is TOML, a bare word is a string.
+
+    Raises:
+        InputError: It is not of that form.
+
+    >>> override_of("targets.options.desk = b")
+    (('targets', 'options', 'desk'), 'b')
+    """
+    name, equals, text = item.partition("=")
+    keys = tuple(name.strip().split("."))
+    if not equals or len(keys) < 2 or not all(keys):
+        raise InputError(
+            f"--set {shortened(repr(item))} is not of the form section.key=value, such as "
+            "selection.min_gap=0.3."
+        )
+    return keys, _read(text)
+
+
+def _read(text: str) -> Any:
     try:
         read = tomllib.loads(f"value = {text.strip()}")
-        # A second line would be another key: of two values none is the one that was meant.
-        value = read["value"] if len(read) == 1 else text.strip()
     except (ValueError, RecursionError):
-        value = text.strip()
+        return text.strip()
+    # A second line would be another key: of two values none is the one that was meant.
+    return read["value"] if len(read) == 1 else text.strip()
+
+
+def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any, source: str) -> None:
+    """Lay a value in its section, or in a table inside it: `targets.options.user`."""
     *groups, last = keys
     table: Any = data
     for group in groups:

@@ -156,7 +156,7 @@ def _claims(scored: Score) -> Iterator[str]:
 def _ledger(scored: Score) -> Iterator[str]:
     rows = scored.spending
     shown = rows.filter((pl.col("marginal") > 0) | (pl.col("all_in") > 0))
-    kinds = shown.select("place", "kind", "unit").unique().sort("place")
+    kinds = shown.select("place", "kind", "unit").unique().sort("place", "kind")
     if kinds.is_empty():
         yield f"What an arm took: {NOT_RECORDED}."
         return
@@ -178,13 +178,13 @@ def _ledger(scored: Score) -> Iterator[str]:
         yield f"| `{arm}` | {cells} | {max(row['worlds'] for row in found.values())} |"
     unknown = rows.filter(pl.col("marginal").is_null() & ~pl.col("kind").is_in(kinds["kind"].to_list()))
     if not unknown.is_empty():
-        names = ", ".join(unknown.sort("place")["kind"].unique(maintain_order=True))
+        names = ", ".join(unknown.sort("place", "kind")["kind"].unique(maintain_order=True))
         yield ""
         yield f"{NOT_RECORDED.capitalize()} of any arm that took some: {names}."
     yield ""
-    yield "Pilots are counted with their looks, but without the search for tasks that need the capability; of"
-    yield "looks and audits, episodes that broke are not counted. A step that several arms need is booked"
-    yield "whole to each of them."
+    yield "Verdicts of the target: those rollouts that it judged, and no environment. Pilots are counted"
+    yield "with their looks, but without the search for tasks that need the capability; of looks and audits,"
+    yield "episodes that broke are not counted. A step that several arms need is booked whole to each."
 
 
 def _spending(scored: Score) -> Iterator[str]:

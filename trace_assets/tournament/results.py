@@ -176,7 +176,7 @@ def mean_spending(rows: pl.DataFrame, arms: Sequence[tuple[int, str]]) -> pl.Dat
     return (
         every.group_by("arm", "place", "kind", "unit")
         .agg(mean("marginal"), mean("all_in"), worlds=pl.col("world").n_unique())
-        .sort("arm", "place")
+        .sort("arm", "place", "kind")
     )
 
 

@@ -7,18 +7,20 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from trace_assets.errors import InputError
 from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.records import CompositionChoice, Evaluation, LedgerEntry
+from trace_assets.settings.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
 from trace_assets.tournament.derived import released_rows, routing_controls
 from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
-from trace_assets.tournament.process import play_home, toml
+from trace_assets.tournament.process import own_settings, play_home, toml
 from trace_assets.tournament.results import (
     COSTS,
     RESULTS,
@@ -156,6 +158,16 @@ def overrides_of(plan: Plan, world: World) -> list[str]:
     """Return the settings of a world as items `section.key=value`."""
     values: Mapping[str, Any] = {"training.mixed_always": True, **plan.settings, **world.overrides()}
     return [f"{name}={toml(value)}" for name, value in values.items()]
+
+
+def check_settings(plan: Plan) -> None:
+    """See that its worlds have settings that there are: a plan is registered long before some are begun.
+
+    Raises:
+        InputError: A setting is not known, or its value is not usable.
+    """
+    with TemporaryDirectory() as folder:
+        load_settings(own_settings(Path(folder)), overrides_of(plan, plan.worlds[0]), environment={})
 
 
 def collect(folder: Path, plan: Plan, world: int) -> None:

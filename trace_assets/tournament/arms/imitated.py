@@ -6,14 +6,14 @@ import random
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trace_assets.errors import require_extra
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.settings import Training
 from trace_assets.targets.protocol import Target
 from trace_assets.tournament.arms.one_adapter import environments
-from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
+from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
 
 if TYPE_CHECKING:
     from trace_assets.training.episodes import Player, Row
@@ -32,6 +32,7 @@ class Rft:
     name = "rft"
     about = "One LoRA that has learned the base model's own successes at the target's tasks."
     needs = "verdicts of the target"
+    at_target: ClassVar[bool] = True
 
     def played_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
         """Open what is played, and compared on."""
@@ -53,9 +54,26 @@ class Rft:
 
         path = folder / "adapter"
         with calm():  # a killed attempt begins anew: it takes as long as one adapter
-            meter = metered(folder, lambda: _make(world, path, self.played_on(world)))
+            meter = metered(folder, lambda: self._make(world, path))
         rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
         return Made(rows, meter.spent(len(rows)))
+
+    def _make(self, world: PlayedWorld, folder: Path) -> dict[str, float]:
+        """Train the adapter into its folder, and return the rollouts that it took."""
+        from trace_assets.training.checkpoints import write_adapter
+        from trace_assets.training.plan import make_plan
+
+        study, section = world.study, world.study.settings.training
+        with self.played_on(world) as target:
+            plan = make_plan(target.tasks("discovery"), section, world.budget)
+            with world.base_player(target, folder.parent / "sampler") as (policy, player):
+                passed = sample_passed(player, plan)
+                model = fresh_lora(base_folder(study), section)
+                look = _Look(player, policy, model, world.compared_on(target))
+                learn(model, passed, plan, section, look)
+                write_adapter(model, folder, base_checkpoint(study).base_id)
+        spent = {"training": float(plan.rollouts), "checkpoint looks": float(look.played)}
+        return spent | {VERDICTS: sum(spent.values()) if self.at_target else 0.0}
 
 
 class RftEnvironments(Rft):
@@ -64,27 +82,11 @@ class RftEnvironments(Rft):
     name = "rft_environments"
     about = "One LoRA that has learned the base model's own successes in the environments."
     needs = "environments"
+    at_target = False
 
     def played_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
         """Open all environments that were trained in as one."""
         return environments(world, self.name)
-
-
-def _make(world: PlayedWorld, folder: Path, opened: AbstractContextManager[Target]) -> dict[str, float]:
-    """Train the adapter into its folder, and return the rollouts that it took."""
-    from trace_assets.training.checkpoints import write_adapter
-    from trace_assets.training.plan import make_plan
-
-    study, section = world.study, world.study.settings.training
-    with opened as target:
-        plan = make_plan(target.tasks("discovery"), section, world.budget)
-        with world.base_player(target, folder.parent / "sampler") as (policy, player):
-            passed = sample_passed(player, plan)
-            model = fresh_lora(base_folder(study), section)
-            look = _Look(player, policy, model, world.compared_on(target))
-            learn(model, passed, plan, section, look)
-            write_adapter(model, folder, base_checkpoint(study).base_id)
-    return {"training": float(plan.rollouts), "checkpoint looks": float(look.played)}
 
 
 def sample_passed(player: Player, plan: Plan) -> list[Row]:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 from trace_assets.errors import require_extra
 from trace_assets.records import Message, Split, Task, ToolSpec, Verdict
@@ -22,7 +23,7 @@ from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Episode, Step, Target
 from trace_assets.targets.timing import Prepares
-from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
+from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
 
 GENERIC: DeskName = "d"
 """Its skill, a rule of values, is asked for on no other desk."""
@@ -37,6 +38,8 @@ class OneAdapter(ABC):
     """What these arms share; each says what is trained on, whose validation tasks choose the checkpoint."""
 
     name: str
+    at_target: ClassVar[bool] = False
+    """Whether the target judges what is trained on."""
 
     @abstractmethod
     def trained_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
@@ -79,10 +82,11 @@ class OneAdapter(ABC):
                 rollout_budget=world.budget,
             )
         looked = sum(point.validation_n or 0 for point in curve)
-        return {
+        spent = {
             "training": float(adapter.rollouts),
             "checkpoint looks": float(2 * adapter.validation_n + looked),
         }
+        return spent | {VERDICTS: sum(spent.values()) if self.at_target else 0.0}
 
 
 class DirectBinary(OneAdapter):
@@ -93,6 +97,7 @@ class DirectBinary(OneAdapter):
         "One LoRA trained by GRPO on the target at our rollouts, paid 1 for a success and 0 for a failure."
     )
     needs = "verdicts of the target"
+    at_target = True
 
     def trained_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
         """Return the target, paid by success."""

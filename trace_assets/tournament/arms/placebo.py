@@ -15,7 +15,7 @@ from trace_assets.resources.analysts import Evidence, evidence_by_target
 from trace_assets.resources.policy import trained_folder
 from trace_assets.store import Home, Store
 from trace_assets.store.content import text_version
-from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld
+from trace_assets.tournament.arms.protocol import Made, Meter, PlayedWorld
 from trace_assets.tournament.process import play_home, toml
 from trace_assets.tournament.results import spent_in
 
@@ -52,7 +52,7 @@ class _OtherChoice:
             return Made(rows, _spent(world, world.study.home), "chose what the diagnosis kept")
         if not chosen:
             rows = self._rows(world, world.study.store, BASE)
-            nothing = Meter(dict.fromkeys(KINDS, 0.0)).spent(len(rows))
+            nothing = Meter.of_nothing().spent(len(rows))
             return Made(rows, nothing, "chose nothing, so it is the base model")
         _lend_base(world, folder / "home")
         settings = {

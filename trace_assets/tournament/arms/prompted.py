@@ -16,7 +16,7 @@ from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.targets.embedded.generator import HINTS, MIXES
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.tournament.arms.protocol import KINDS, Made, Meter, PlayedWorld, written
+from trace_assets.tournament.arms.protocol import VERDICTS, Made, Meter, PlayedWorld, written
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class _Prompted:
         assert isinstance(advice, Advice), "asked for where it does not apply"
         maker = partial(advised, world.policy_maker({}), advice.text, advice.place)
         rows = world.on_test(self.name, folder, text_version(advice.place, advice.text), maker=maker)
-        meter = Meter(dict.fromkeys(KINDS, 0.0))
+        meter = Meter.of_nothing()
         shared = _discovery(world) if advice.is_diagnosed else {}
         many = "capability" if advice.of == 1 else "capabilities"
         told = f"{len(advice.text.split())} words on {advice.of} {many}, the same on every task"
@@ -127,7 +127,8 @@ def _discovery(world: PlayedWorld) -> dict[str, float | None]:
         for row in world.study.store.read(LedgerEntry)
         if (row.asset, row.kind) == ("trajectories", "rollouts")
     ]
-    return {"discovery": sum(booked) if booked else None, "wall": None, "cpu": None, "dollars": None}
+    played = sum(booked) if booked else None
+    return {"discovery": played, VERDICTS: played, "wall": None, "cpu": None, "dollars": None}
 
 
 def advised(make: PolicyMaker, text: str, place: Place) -> Policy:

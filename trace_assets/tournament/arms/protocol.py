@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 KINDS = ("training", "discovery", "audits", "pilots", "gradient probe", "checkpoint looks", "validation")
 """Kinds of rollouts, as `spending_by_arm` has them, in its order."""
+VERDICTS = "verdicts of the target"
+"""Those of all of them that the target judged, and no environment."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ class Meter:
     """What the making of an arm took; test episodes are no part of it.
 
     Attributes:
-        alone: Kind to quantity; a kind that is not named was not recorded.
+        alone: Kind to quantity, `VERDICTS` beside them; a kind that is not named was not recorded.
         wall: Seconds.
         cpu: Seconds, finished child processes included.
         dollars: Paid to models; None where a price was not told.
@@ -193,6 +195,11 @@ class Meter:
     wall: float = 0.0
     cpu: float = 0.0
     dollars: float | None = 0.0
+
+    @classmethod
+    def of_nothing(cls) -> Meter:
+        """Return that of an arm for which nothing is trained and nothing is played beside the test tasks."""
+        return cls(dict.fromkeys((*KINDS, VERDICTS), 0.0))
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -218,7 +225,8 @@ class Meter:
         counts["evaluation"] = float(episodes)
         rows: list[tuple[str, str, float | None]] = [(kind, "episodes", one) for kind, one in counts.items()]
         rows += [("tokens of the agent", "tokens", None), ("wall", "s", self.wall), ("cpu", "s", self.cpu)]
-        places = {"dollars": 17}
+        rows += [("dollars", "USD", self.dollars), (VERDICTS, "episodes", self.alone.get(VERDICTS))]
+        places = {"dollars": 17, VERDICTS: 8}
         return [
             {
                 "kind": kind,
@@ -227,7 +235,7 @@ class Meter:
                 "all_in": _sum([value, common.get(kind, 0.0)]),
                 "place": places.get(kind, n),
             }
-            for n, (kind, unit, value) in enumerate([*rows, ("dollars", "USD", self.dollars)], start=1)
+            for n, (kind, unit, value) in enumerate(rows, start=1)
         ]
 
 

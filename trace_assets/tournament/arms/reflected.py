@@ -23,7 +23,7 @@ from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.targets.embedded.generator import COURTESIES, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.tournament.arms.prompted import advised, unread
-from trace_assets.tournament.arms.protocol import Made, PlayedWorld, metered
+from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
 from trace_assets.tournament.arms.word_search import (
     Feedback,
     ListedWords,
@@ -124,7 +124,8 @@ class Gepa:
             partial_file.write_text(
                 json.dumps({"words": choice.words, "note": note}) + "\n", encoding="utf-8"
             )
-        return {"training": float(found.played), "checkpoint looks": float(choice.played)}
+        spent = {"training": float(found.played), "checkpoint looks": float(choice.played)}
+        return spent | {VERDICTS: sum(spent.values())}
 
 
 @dataclass(frozen=True)
