@@ -38,7 +38,7 @@ FROM ?= HEAD
 # Tests shared among workers.
 SHARED := env OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-.PHONY: audit-fixtures keep-versions demo test tests test-ci mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint ui clean gpu site touch
+.PHONY: audit-fixtures keep-versions demo test tests test-ci mutants test-loop test-serve test-cluster test-slow test-fast truth snapshot base lint types definitions ui clean gpu site touch
 
 demo: $(VENV)/.train
 	@sh sandboxes/with_sandbox.sh $(VENV)/bin/trace demo
@@ -97,7 +97,13 @@ test-fast: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	@$(MAKE) --no-print-directory --output-sync=target -j2 types definitions
+
+# Side by side, for each is busy on one core.
+types:
 	$(VENV)/bin/mypy
+
+definitions:
 	@folder=$$(mktemp -d) && export HOME=$$folder TRACE_HOME=$$folder/trace DAGSTER_HOME=$$folder && \
 	$(VENV)/bin/dg check defs && $(VENV)/bin/dagster definitions validate -w workspace.yaml; \
 	status=$$?; rm -rf "$$folder"; exit $$status
@@ -129,9 +135,11 @@ $(VENV)/.train: $(VENV)/.torch pyproject.toml constraints.txt
 	@$(COMPILE)
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.train
+# It holds what training needs too, so that one installation makes both.
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	$(PIP) install -q -c constraints.txt -e ".[train,dev]"
-	touch $@
+	@$(COMPILE)
+	touch $(VENV)/.train $@
 
 # Drives a Chromium that is there; it brings none.
 $(VENV)/.browser: $(VENV)/.dev
