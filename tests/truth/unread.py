@@ -5,7 +5,9 @@ run on them: by gpt-4o (tau-bench, airline), Gemini 2.5 flash (tau2, airline) an
 desks in Spanish); and in a second round by Claude Haiku 4.5 and Sonnet 4.6 (tau2's retail, alone, in Claude
 Code), two agents on tau2's airline and several models on a FHIR server (MedAgentBench); and in a third by
 gpt-oss (BFCL's turns by a script), GPT-5.6 Luna (a dozen desks and the web) and fifteen models on Korean
-services, a third of them a reserve that no mend had seen (`reserve`). Each was read whole by one reader, a
+services, a third of them a reserve that no mend had seen (`reserve`); and in a fourth, with such a reserve
+too, by a pipeline of Claude Sonnet 4.6 as a car's voice (CAR-bench) and by DeepSeek V3.2 and Claude Sonnet
+4.5 alone with MCP servers (Toolathlon). Each was read whole by one reader, a
 strong general model that knew nothing of this program. The runs are published by others and no part of this
 repository; `docs/truth/rounds.md` says where they come from.
 """
@@ -86,8 +88,8 @@ def explained(files: Sequence[Path]) -> list[FailureCause]:
 
 
 def _part(reading: dict[str, Any]) -> str:
-    """Return the round of a reading; those of a reserve are counted apart."""
-    return "reserve" if reading.get("reserve") else f"round {reading['round']}"
+    """Return the round of a reading; those of its reserve are counted apart."""
+    return f"{'reserve of ' if reading.get('reserve') else ''}round {reading['round']}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -95,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.truth.unread", description=__doc__)
     parser.add_argument("files", type=Path, nargs="+", help="the published runs")
     causes, readings = explained(parser.parse_args(arguments).files), unread()
-    for name in (*sorted({one["set"] for one in readings}), "round 1", "round 2", "round 3", "reserve"):
+    for name in (*sorted({one["set"] for one in readings}), *sorted({_part(one) for one in readings})):
         own = [one for one in readings if name in (one["set"], _part(one))]
         for figure, share in figures(causes, own).items():
             if share.n:
