@@ -119,6 +119,14 @@ def test_a_run_that_got_stuck_is_decided_by_the_first_repetition() -> None:
     assert found(run("r", ASK, READ, other, READ, READ, READ), rules=RULES - {"stuck"}) == 9
 
 
+def test_of_words_that_come_again_and_again_the_first_repetition_decides() -> None:
+    asks, told = agent("Which value?"), [Message(role="user", content="22, as I said.")]
+    one = run("r", ASK, READ, asks, told, asks, told, asks)
+    assert found(one) == 5 and found(one, shown=(3, 5, 7)) == 5
+    assert found(run("r", ASK, READ, asks, told, agent("Which one?"))) == 5, "no repetition"
+    assert found(run("r", ASK, READ, asks, READ, asks)) == 6, "nobody had answered"
+
+
 def test_nothing_after_the_message_that_ended_it_counts() -> None:
     assert found(run("r", ASK, CANCEL), stopped=0) == 0
 

@@ -306,6 +306,24 @@ def test_what_a_second_look_says_of_the_agent_stays_where_rules_say_no_more() ->
     assert (other.fault, other.rule) == ("agent", "step_limit")
 
 
+@pytest.mark.parametrize("fault", ["agent", "user_simulator", "environment"])
+def test_a_second_look_is_asked_why_a_user_left_too(fault: Fault) -> None:
+    left = Trajectory(
+        trajectory_id="a",
+        task_id="x/1",
+        target="x",
+        task_batch="b",
+        policy="p",
+        user_policy="u",
+        success=False,
+        messages=(ASKED, agent("Shall I cancel it?"), Message(role="user", content="Yes. ###STOP###")),
+    )
+    assert triage([left])[0].rule == "simulator_stopped_first"
+    assert triage([left], lambda _: {})[0].rule == "simulator_stopped_first", "it gave no answer"
+    (row,) = triage([left], lambda _: {"a": Ruling(fault, SECOND_LOOK, (1,), "it said why")})
+    assert (row.fault, row.rule, row.detail) == (fault, SECOND_LOOK, "it said why")
+
+
 def test_who_played_is_told_with_the_adapter() -> None:
     assert ruling(ASKED).policy == "p"
     assert ruling(ASKED, adapter="lookup").policy == "p + lookup"

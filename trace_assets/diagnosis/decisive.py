@@ -40,8 +40,8 @@ class Decisive:
     that a lack names; the agent's message that a model points at; where the task says nothing, the first call
     that changed anything when the state is what was judged wrong; the second of the equal calls in which the
     run got stuck; the call that handed the case over with something undone; the agent's last message, its
-    last chance. Where the user's turns are written beforehand, the last chance is the end of the turn in
-    which a call was asked for and did not come.
+    last chance, or where it first said again what it says there. Where the user's turns are written
+    beforehand, the last chance is the end of the turn in which a call was asked for and did not come.
 
     Args:
         trajectories: All runs of the target, passed ones too.
@@ -92,7 +92,7 @@ class Decisive:
             if points:
                 return points[0]
             if pointed is not None:
-                return pointed
+                return _first_again(one, pointed)
             if "written" in self._rules and _state_failed(one):
                 made = [step.index for step in transcript.steps if self._changes(step)]
                 if made:
@@ -107,7 +107,7 @@ class Decisive:
             left = self._turn_left(one, transcript, expected)
             if wrong or left is not None:
                 return min(wrong if left is None else [*wrong, left])
-        return self._end(transcript) if pointed is None else pointed
+        return _first_again(one, self._end(transcript) if pointed is None else pointed)
 
     def _pointed(self, one: Trajectory, shown: Iterable[int]) -> int | None:
         """Return the last of the agent's messages among those that a model names; None without one."""
@@ -208,6 +208,23 @@ class Decisive:
             rows = self.differences(run)
             otherwise.update({part for row in rows if row.message is not None for part in _parts(row)})
         return frozenset(part for part, count in otherwise.items() if count >= HARMLESS * used[part[1]])
+
+
+def _first_again(one: Trajectory, at: int) -> int:
+    """Return where the agent first said again what it says in a message, if it had; else that message.
+
+    What it says the first time may be asked in earnest; the second time it was told.
+    """
+    words = (one.messages[at].content or "").split()
+    same = [
+        place
+        for place, message in enumerate(one.messages[: at + 1])
+        if message.role == "assistant" and (message.content or "").split() == words
+    ]
+    heard = same and any(
+        answer.role == "user" and (answer.content or "").strip() for answer in one.messages[same[0] : at]
+    )
+    return same[1] if words and heard and len(same) > 1 else at
 
 
 def _in_order(wanted: Sequence[ExpectedAction], steps: Sequence[Step]) -> list[int | None]:

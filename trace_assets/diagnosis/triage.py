@@ -67,8 +67,10 @@ RULES: tuple[Rule, ...] = (
 
 SECOND_LOOK = "model_second_look"
 """The rule that a model's ruling is kept under."""
+DOUBTED = frozenset({"simulator_stopped_first"})
+"""Rules that judge by words why a user left: a model that looks again is asked about what they accuse too."""
 SecondLook = Callable[[Sequence[Trajectory]], Mapping[str, Ruling]]
-"""Looks at the failures that rules leave to the agent; returns a ruling for those that it answered for."""
+"""Looks at failures that rules leave to the agent, or doubt; returns a ruling for those that it answered."""
 
 
 def triage(
@@ -86,8 +88,9 @@ def triage(
 
     Args:
         trajectories: Of any targets, judged or not.
-        second_look: Asked once, about all failures that the rules leave to the agent. What it says of one
-            that it leaves to the agent too is kept where the rules have no more to say than that.
+        second_look: Asked once, about all failures that the rules leave to the agent and those that a rule of
+            `DOUBTED` puts down otherwise. What it says of one that it leaves to the agent too is kept where
+            the rules have no more to say than that.
         tasks: By id: what the simulated user was told, and what is expected. Without them no contradiction,
             no broken script and no wrong ground truth is found.
         known: What all runs and tasks of the targets tell together; learned from these trajectories and tasks
@@ -102,10 +105,15 @@ def triage(
         known = Known.of(every, tasks or {})
     ruled = [(one, None if one.success else _ruling(one, known, rules)) for one in every]
     if second_look is not None:
-        left = [one for one, found in ruled if found is not None and found.fault == "agent"]
+        left = [one for one, found in ruled if found is not None and looks_again(found.fault, found.rule)]
         others = second_look(left) if left else {}
         ruled = [(one, _looked(found, others.get(one.trajectory_id))) for one, found in ruled]
     return [_row(one, found) for one, found in ruled]
+
+
+def looks_again(fault: str | None, rule: str) -> bool:
+    """Say whether a model, where one is set, is asked about a failure after the rules."""
+    return fault == "agent" or rule in DOUBTED
 
 
 def _ruling(trajectory: Trajectory, known: Known, rules: Sequence[Rule]) -> Ruling:
@@ -115,9 +123,9 @@ def _ruling(trajectory: Trajectory, known: Known, rules: Sequence[Rule]) -> Ruli
 
 def _looked(found: Ruling | None, look: Ruling | None) -> Ruling | None:
     """Return the ruling after a second look; what the rules say of how an agent's run ended stays."""
-    if found is None or found.fault != "agent" or look is None:
+    if found is None or look is None or not looks_again(found.fault, found.rule):
         return found
-    return look if look.fault != "agent" or found.rule == "agent" else found
+    return look if look.fault != "agent" or found.rule == "agent" or found.fault != "agent" else found
 
 
 def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
@@ -144,7 +152,7 @@ def player(policy: str, adapter: str | None) -> str:
     return f"{policy} + {adapter}" if adapter else policy
 
 
-__all__ = ["RULES", "SECOND_LOOK", "Known", "Ruling", "SecondLook", "triage"]
+__all__ = ["RULES", "SECOND_LOOK", "Known", "Ruling", "SecondLook", "looks_again", "triage"]
 
 
 FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")

@@ -114,7 +114,8 @@ class TriageSection(Section):
     added = frozenset({"suspect_tasks", "lucky_passes", "policy"})
 
     model: str = ""
-    """A model that looks again at failures which the rules leave to the agent; empty: the rules decide."""
+    """A model that looks again at failures which rules leave to the agent, or put down to a user who left;
+    empty: the rules decide."""
     transcript_tokens: int = Field(24000, ge=200)
     """Longest transcript that the model reads; a longer one is compacted."""
     suspect_tasks: Literal["aside", "keep"] = "aside"
