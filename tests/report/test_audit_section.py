@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_assets.records import EnvironmentCheck
-from trace_assets.report.asset_report.training import audit_exhibit
+from trace_assets.report.asset_report.training import audit_report
 from trace_assets.report.data import ReportData
 from trace_assets.report.page import render
 from trace_assets.report.views.environments import LEVELS, audit_view, kill_rate, strongest
@@ -58,8 +58,8 @@ def test_without_mutants_and_attackers_it_says_so(complete: ReportData) -> None:
     skipped = next(row for row in complete.checks if row.check_id == "trace.mutation.kill_rate")
     skipped = skipped.model_copy(update={"value": None, "status": "skip", "evidence": "spam_all failed"})
     assert kill_rate([skipped]) == "not measured: spam_all failed"
-    assert audit_exhibit(few).pages == {}
-    assert "97.5 %" in audit_exhibit(complete.checks).pages["attackers"]
+    assert audit_report(few).pages == {}
+    assert "97.5 %" in audit_report(complete.checks).pages["attackers"]
 
 
 def test_a_rejected_environment_is_open(complete: ReportData) -> None:

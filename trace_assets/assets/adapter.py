@@ -14,7 +14,7 @@ from trace_assets.assets.pilot import read_pilot
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.rounds import FOR_ALL
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint, TrajectoryHead
-from trace_assets.report.asset_report.training import adapter_exhibit
+from trace_assets.report.asset_report.training import adapter_report
 from trace_assets.report.formatting import marked
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.model_files import enter, whole_adapter
@@ -374,7 +374,7 @@ def _result(
             **({"isolation_level": adapter.isolation_level} if adapter.isolation_level else {}),
             **(recomputed_figures(recomputed) if recomputed else {}),
         },
-        pages=adapter_exhibit(adapter, curve, _name(study, adapter)).pages,
+        pages=adapter_report(adapter, curve, _name(study, adapter)).pages,
         checks=(
             StageCheck("adapter_trained", judged.accepted, f"{judged.reason}.", "warning"),
             StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),

@@ -29,7 +29,7 @@ from trace_assets.records import (
     Task,
     Trajectory,
 )
-from trace_assets.report.asset_report.training import harm_exhibit
+from trace_assets.report.asset_report.training import harm_report
 from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_folder, open_evaluation_vllm
@@ -77,7 +77,7 @@ def validate_adapters(study: Study) -> StageResult:
     rows, trajectories = [*rows, *together], [*trajectories, *played]
     version = text_version(study.store.write(rows, Evaluation, "validation"), study.store.write(harm, NoHarm))
     harmful, barred = [row for row in harm if row.verdict == "harmful"], excluded(harm)
-    exhibit = harm_exhibit(
+    asset_report = harm_report(
         harm,
         [row.adapter for row in harm if row.adapter in barred or row.adapter not in accepted],
         shown_names(study.store.read(Capability), study.store.read(Adapter)),
@@ -86,8 +86,8 @@ def validate_adapters(study: Study) -> StageResult:
         version,
         len(harm),
         {"adapters": len(adapters), "harmful": len(harmful), "excluded": len(barred), "n": len(rows)},
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(_no_harm_check(harm, accepted, barred, [row.arm for row in together]),),
         spent={("rollouts", "episodes"): float(len(trajectories))},
     )

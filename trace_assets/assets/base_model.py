@@ -7,7 +7,7 @@ from pathlib import Path
 from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.errors import require_extra
 from trace_assets.records import BaseCheckpoint
-from trace_assets.report.asset_report.rollouts import base_model_exhibit
+from trace_assets.report.asset_report.rollouts import base_model_report
 from trace_assets.resources.model_files import enter
 from trace_assets.resources.policy import trained_folder
 from trace_assets.study import Study
@@ -57,6 +57,6 @@ def write_base_model(study: Study) -> StageResult:
         version,
         1,
         {name: value for name, value in figures.items() if value is not None},
-        pages=base_model_exhibit(base, low, high).pages,
+        pages=base_model_report(base, low, high).pages,
         checks=checks,
     )

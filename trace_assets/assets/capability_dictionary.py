@@ -19,7 +19,7 @@ from trace_assets.records import (
     ProposedFinding,
     Trajectory,
 )
-from trace_assets.report.asset_report.diagnosis import dictionary_exhibit
+from trace_assets.report.asset_report.diagnosis import dictionary_report
 from trace_assets.resources.analysts import (
     by_target,
     known_of,
@@ -88,7 +88,7 @@ def discover(study: Study) -> StageResult:
             "n": len(usable),
             **model.figures,
         },
-        tables=dictionary_exhibit(found).tables,
+        tables=dictionary_report(found).tables,
         checks=(_complete(model),),
     )
 

@@ -18,7 +18,7 @@ from trace_assets.evaluation.arms import (
 from trace_assets.evaluation.choice import choose, chosen_arm, clear, sentence
 from trace_assets.evaluation.set_rules import at_scale, cross_fitted
 from trace_assets.records import CompositionChoice, Evaluation
-from trace_assets.report.asset_report.composition import choice_exhibit
+from trace_assets.report.asset_report.composition import choice_report
 from trace_assets.routing.sets import set_name
 from trace_assets.study import Study
 
@@ -44,7 +44,7 @@ def write_choice(study: Study) -> StageResult:
     rows, refused = candidates(study)
     section = study.settings.evaluation
     found = choose(rows, refused, resamples=section.resamples, seed=section.seed)
-    exhibit = choice_exhibit(found)
+    asset_report = choice_report(found)
     best = next((row for row in found if row.chosen), None)
     figures: dict[str, Figure] = {"chosen": chosen_arm(found), "candidates": len(found)}
     if best is not None and best.pass_rate is not None:
@@ -53,8 +53,8 @@ def write_choice(study: Study) -> StageResult:
         study.store.write(found, CompositionChoice),
         len(found),
         figures,
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(StageCheck("choice_is_clear", clear(found), sentence(found), "warning"),),
     )
 

@@ -14,7 +14,7 @@ from trace_assets.errors import require_extra
 from trace_assets.evaluation.arms import BASE, CONSOLIDATED
 from trace_assets.evaluation.non_inferiority import no_harm, own_skills
 from trace_assets.records import Adapter, Evaluation, NoHarm, Task, TrainingPoint
-from trace_assets.report.asset_report.training import adapter_exhibit
+from trace_assets.report.asset_report.training import adapter_report
 from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.model_files import enter, whole_adapter
@@ -96,7 +96,7 @@ def write_consolidated(study: Study, on_point: OnPoint | None = None) -> StageRe
         _write(study, [adapter], curve, rows, harm),
         1,
         figures,
-        pages=adapter_exhibit(adapter, curve, arm_name(CONSOLIDATED)).pages,
+        pages=adapter_report(adapter, curve, arm_name(CONSOLIDATED)).pages,
         checks=(
             StageCheck("consolidated_trained", True, f"{said}."),
             StageCheck(

@@ -14,7 +14,7 @@ from trace_assets.records import (
     Consensus,
     Contrast,
 )
-from trace_assets.report.asset_report.diagnosis import contrast_exhibit
+from trace_assets.report.asset_report.diagnosis import contrast_report
 from trace_assets.resources.analysts import evidence_by_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -73,7 +73,7 @@ def estimate_contrast(study: Study) -> StageResult:
     )
     every_label = (label for one in evidence for label in one.labels)
     leak = outcome_leak(rows, every_label, section.accept_empty)
-    exhibit = contrast_exhibit(rows, _names(study), study.settings.selection)
+    asset_report = contrast_report(rows, _names(study), study.settings.selection)
     return StageResult(
         version,
         len(rows),
@@ -84,8 +84,8 @@ def estimate_contrast(study: Study) -> StageResult:
             **({"lucky_passes_aside": lucky} if lucky else {}),
             **_best(rows),
         },
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(
             StageCheck("contrast_not_empty", leak.passed, leak.detail, leak.severity),
             _one_policy(rows),

@@ -17,7 +17,7 @@ from trace_assets.records import (
     SeedOutcome,
     Trajectory,
 )
-from trace_assets.report.asset_report.training import audit_exhibit
+from trace_assets.report.asset_report.training import audit_report
 from trace_assets.resources.analysts import JudgeDesk, open_judge
 from trace_assets.resources.contract import purpose_of, read_contract, rollout_obstacle
 from trace_assets.resources.divided_audit import divided_rollouts
@@ -102,7 +102,7 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
     )
     accepted, _ = verdict_of(checks)
     counts = Counter(check.status for check in checks)
-    exhibit = audit_exhibit(checks)
+    asset_report = audit_report(checks)
     return StageResult(
         version,
         len(checks),
@@ -113,8 +113,8 @@ def audit_environment(study: Study, capability_id: str) -> StageResult:
             "accepted": accepted,
             "isolation_level": isolation,
         },
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(
             accepted_check(study, checks),
             _judged(judge, checks),

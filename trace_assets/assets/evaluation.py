@@ -34,7 +34,7 @@ from trace_assets.records import (
     Route,
     RouterRegret,
 )
-from trace_assets.report.asset_report.training import evaluation_exhibit
+from trace_assets.report.asset_report.training import evaluation_report
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.routing.scores import regret
@@ -132,7 +132,7 @@ def write_evaluation(study: Study) -> StageResult:
         figures["pass_rate"] = routed.pass_rate
     if routed is not None and routed.delta is not None:
         figures["delta"] = routed.delta
-    exhibit = evaluation_exhibit(summary, regrets, study.store.read(Capability))
+    asset_report = evaluation_report(summary, regrets, study.store.read(Capability))
     checks = [
         StageCheck("test_split_opened_once", len(opened) <= 1, how_often(opened), severity="warning"),
         StageCheck(
@@ -160,8 +160,8 @@ def write_evaluation(study: Study) -> StageResult:
             "faults": sum(row.n_faults for row in overall.values()),
             **provenance_of(target),
         },
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=tuple(checks),
         spent={("rollouts", "episodes"): float(len(trajectories))},
     )

@@ -22,7 +22,7 @@ from trace_assets.records import (
     ToldTask,
     Triage,
 )
-from trace_assets.report.asset_report.rollouts import causes_exhibit
+from trace_assets.report.asset_report.rollouts import causes_report
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -44,12 +44,14 @@ def write_causes(study: Study) -> StageResult:
     version = study.store.write(causes, FailureCause)
     parties = Counter(f"{row.party}_failures" for row in causes)
     explained = sum(row.capability is not None for row in causes)
-    exhibit = causes_exhibit(causes, {row.capability_id: row.name for row in study.store.read(Capability)})
+    asset_report = causes_report(
+        causes, {row.capability_id: row.name for row in study.store.read(Capability)}
+    )
     return StageResult(
         version,
         len(causes),
         {**dict(sorted(parties.items())), "with_capability": explained, "n": len(causes)},
-        tables=exhibit.tables,
+        tables=asset_report.tables,
     )
 
 

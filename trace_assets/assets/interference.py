@@ -9,7 +9,7 @@ from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.curriculum import taught
 from trace_assets.errors import require_extra
 from trace_assets.records import Capability, Interference, InterferencePart
-from trace_assets.report.asset_report.composition import interference_exhibit
+from trace_assets.report.asset_report.composition import interference_report
 from trace_assets.report.data import shown_names
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.policy import base_folder
@@ -53,7 +53,7 @@ def write_interference(study: Study) -> StageResult:
     verdicts = [row for row in pairs if not row.condition]
     opposed, flat = opposed_pairs(pairs), unbranched(pairs)
     shown = shown_names(study.store.read(Capability), [])
-    exhibit = interference_exhibit(pairs, parts, shown)
+    asset_report = interference_report(pairs, parts, shown)
     return StageResult(
         _write(study, pairs, parts),
         len(verdicts),
@@ -62,8 +62,8 @@ def write_interference(study: Study) -> StageResult:
             "opposed": len(opposed),
             "n": sum(row.n_rollouts for row in parts),
         },
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(
             StageCheck("capabilities_compatible", not opposed, _said(verdicts, shown), "warning"),
             StageCheck("conditions_told_apart", not flat, _told_apart(flat, shown), "warning"),

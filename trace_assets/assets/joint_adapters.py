@@ -19,7 +19,7 @@ from trace_assets.errors import InputError, require_extra
 from trace_assets.evaluation.arms import JOINT, SEQUENTIAL, TOGETHER
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import Adapter, Environment, InterferencePart, TrainingPoint
-from trace_assets.report.asset_report.training import adapter_exhibit
+from trace_assets.report.asset_report.training import adapter_report
 from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import read_contract, training_obstacle
 from trace_assets.resources.model_files import enter, whole_adapter
@@ -109,8 +109,8 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
         trained.append(adapter)
         curve += own
         fresh += adapter.rollouts if told else 0
-        exhibit = adapter_exhibit(adapter, own, arm_name(kind))
-        pages |= {f"{arm_name(kind)}: {title}": page for title, page in exhibit.pages.items()}
+        asset_report = adapter_report(adapter, own, arm_name(kind))
+        pages |= {f"{arm_name(kind)}: {title}": page for title, page in asset_report.pages.items()}
         parity = parity_of(study, adapter)
         problems += [] if parity.problem is None else [f"{kind}: {parity.sentence}"]
     said = "; ".join(

@@ -19,7 +19,7 @@ from trace_assets.records import (
     Trajectory,
     TrajectoryHead,
 )
-from trace_assets.report.asset_report.diagnosis import labels_exhibit
+from trace_assets.report.asset_report.diagnosis import labels_report
 from trace_assets.resources.analysts import (
     by_target,
     context_of,
@@ -207,7 +207,7 @@ def label_batch(study: Study, batch: str) -> StageResult:
         version,
         n,
         {**dict(sorted(counts.items())), "n": n, "kept": done.kept, **done.figures},
-        tables=labels_exhibit(every, names).tables,
+        tables=labels_report(every, names).tables,
         checks=(_complete(done),),
     )
 

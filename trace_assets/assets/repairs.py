@@ -8,7 +8,7 @@ from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.repair.going_on import GoingOn
 from trace_assets.diagnosis.repair.measure import measure
 from trace_assets.records import BatchCapability, Label, Repair, Task, Trajectory
-from trace_assets.report.asset_report.diagnosis import repairs_exhibit
+from trace_assets.report.asset_report.diagnosis import repairs_report
 from trace_assets.resources.policy import open_policy
 from trace_assets.rollouts.runner import Journal, closing_policy
 from trace_assets.store.trajectories import read_trajectories
@@ -53,7 +53,7 @@ def write_repairs(study: Study, batch: str) -> StageResult:
     rows = done.rows
     counts = Counter(row.status.replace(" ", "_") for row in rows)
     placebo = sum(bool(row.placebo_passed) for row in rows)
-    exhibit = repairs_exhibit(rows, {row.capability_id: row.name for row in candidates})
+    asset_report = repairs_report(rows, {row.capability_id: row.name for row in candidates})
     return StageResult(
         study.store.write(rows, Repair, batch),
         len(rows),
@@ -63,7 +63,7 @@ def write_repairs(study: Study, batch: str) -> StageResult:
             "replays": done.replays,
             **({"went_on": went_on} if went_on else {}),
         },
-        tables=exhibit.tables,
+        tables=asset_report.tables,
         spent={
             ("replays", "episodes"): float(done.replays),
             **({("rollouts", "episodes"): float(went_on)} if went_on else {}),

@@ -30,8 +30,8 @@ from trace_assets.records import (
     Task,
     Triage,
 )
-from trace_assets.report.asset_report.composition import effects_exhibit
-from trace_assets.report.asset_report.training import routing_exhibit
+from trace_assets.report.asset_report.composition import effects_report
+from trace_assets.report.asset_report.training import routing_report
 from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_router
 from trace_assets.resources.policy import base_folder
@@ -181,7 +181,7 @@ def write_routing(study: Study) -> StageResult:
         *(score(own, wanted, "test") for own in by_router.values()),
     ]
     names = shown_names(study.store.read(Capability), study.store.read(Adapter))
-    exhibit = routing_exhibit(
+    asset_report = routing_report(
         {
             f"classifier on {held_out}": (classifier.held_out, called_for),
             **{f"{name} on test tasks": (own, wanted) for name, own in by_router.items()},
@@ -189,7 +189,7 @@ def write_routing(study: Study) -> StageResult:
         scores,
         names,
     )
-    together = effects_exhibit(effects, rules, names)
+    together = effects_report(effects, rules, names)
     version = text_version(
         study.store.write(routes, Route),
         study.store.write(scores, RouterScore),
@@ -206,8 +206,8 @@ def write_routing(study: Study) -> StageResult:
         version,
         len(routes),
         {**figures, "choices": len(choices) + 1, "n": len(tasks)},
-        pages={**exhibit.pages, **together.pages},
-        tables={**exhibit.tables, **together.tables},
+        pages={**asset_report.pages, **together.pages},
+        tables={**asset_report.tables, **together.tables},
         checks=(
             StageCheck("label_logits_asked", True if asked else None, said, "warning"),
             StageCheck(

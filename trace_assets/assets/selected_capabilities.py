@@ -22,7 +22,7 @@ from trace_assets.records import (
     Repair,
     SelectedCapability,
 )
-from trace_assets.report.asset_report.diagnosis import selection_exhibit
+from trace_assets.report.asset_report.diagnosis import selection_report
 from trace_assets.resources.analysts import Evidence, evidence_by_target
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
@@ -69,7 +69,7 @@ def select_capabilities(study: Study) -> StageResult:
         best["coverage"] = max(
             sum(row.marginal_coverage or 0.0 for row in kept if row.target == target) for target in contrasts
         )
-    exhibit = selection_exhibit(rows, every, study.settings.selection, decisive)
+    asset_report = selection_report(rows, every, study.settings.selection, decisive)
     return StageResult(
         version,
         len(rows),
@@ -80,8 +80,8 @@ def select_capabilities(study: Study) -> StageResult:
             **_priced(study, rows),
             **best,
         },
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
     )
 
 

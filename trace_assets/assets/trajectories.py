@@ -17,7 +17,7 @@ from trace_assets.records import (
     Trajectory,
     TrajectoryHead,
 )
-from trace_assets.report.asset_report.rollouts import trajectories_exhibit
+from trace_assets.report.asset_report.rollouts import trajectories_report
 from trace_assets.report.formatting import count
 from trace_assets.resources.analysts import keep_described
 from trace_assets.resources.policy import open_policy, policy_home
@@ -82,7 +82,7 @@ def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
     faults = sum(one.fault is not None for one in trajectories)
     cost = sum(one.cost_usd or 0.0 for one in new)
     tasks = {task.task_id: task for task in study.store.read(Task, batch)}
-    exhibit = trajectories_exhibit(trajectories, tasks)
+    asset_report = trajectories_report(trajectories, tasks)
     return StageResult(
         version,
         len(trajectories),
@@ -92,8 +92,8 @@ def write_batch(study: Study, batch: str, again: bool = False) -> StageResult:
             "cost_usd": round(cost, 6),
             **(provenance_of(study.target) if live else {}),
         },
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(
             StageCheck(
                 "few_faults",

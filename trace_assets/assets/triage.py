@@ -16,7 +16,7 @@ from trace_assets.records import (
     ToolUse,
     Triage,
 )
-from trace_assets.report.asset_report.rollouts import triage_exhibit
+from trace_assets.report.asset_report.rollouts import triage_report
 from trace_assets.resources.analysts import by_target, context_of, model_figures, open_model
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_trajectories
@@ -62,13 +62,13 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     )
     faults = Counter(f"{row.fault}_faults" for row in rows if row.fault is not None)
     outcomes = Counter(row.outcome for row in rows)
-    exhibit = triage_exhibit(rows, diffs, used)
+    asset_report = triage_report(rows, diffs, used)
     return StageResult(
         version,
         len(rows),
         {**dict(sorted(outcomes.items())), **dict(sorted(faults.items())), "n": len(rows), **figures},
-        pages=exhibit.pages,
-        tables=exhibit.tables,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
         checks=(
             StageCheck(
                 "triage_complete",

@@ -13,12 +13,12 @@ from trace_assets.records import (
     SetRule,
 )
 from trace_assets.report import formatting
-from trace_assets.report.asset_report.rollouts import Exhibit, Row
+from trace_assets.report.asset_report.rollouts import AssetReport, Row
 from trace_assets.report.plots import Dot, interval_dots, svg_markdown
 from trace_assets.routing.sets import members_of
 
 
-def choice_exhibit(rows: Sequence[CompositionChoice]) -> Exhibit:
+def choice_report(rows: Sequence[CompositionChoice]) -> AssetReport:
     """Show the pass rate of every way on validation tasks, and by how much the chosen one is ahead."""
     dots = [
         Dot(
@@ -40,7 +40,7 @@ def choice_exhibit(rows: Sequence[CompositionChoice]) -> Exhibit:
             f"{svg_markdown(plot, 'choice')}\n\nValidation tasks; 95 % intervals over tasks. What is "
             "released is drawn strong."
         )
-    return Exhibit(pages, {"choice": choice_table(rows)})
+    return AssetReport(pages, {"choice": choice_table(rows)})
 
 
 def choice_table(rows: Sequence[CompositionChoice]) -> list[Row]:
@@ -57,7 +57,9 @@ def choice_table(rows: Sequence[CompositionChoice]) -> list[Row]:
     ]
 
 
-def effects_exhibit(rows: Sequence[SetEffect], rules: Sequence[SetRule], names: Mapping[str, str]) -> Exhibit:
+def effects_report(
+    rows: Sequence[SetEffect], rules: Sequence[SetRule], names: Mapping[str, str]
+) -> AssetReport:
     """Show by how much each sum passes more than without a member, on validation tasks.
 
     Args:
@@ -66,7 +68,7 @@ def effects_exhibit(rows: Sequence[SetEffect], rules: Sequence[SetRule], names: 
         names: Capability id to name.
     """
     if not rows:
-        return Exhibit({}, {})
+        return AssetReport({}, {})
     dots = [
         Dot(
             label=_member(row, names),
@@ -88,7 +90,7 @@ def effects_exhibit(rows: Sequence[SetEffect], rules: Sequence[SetRule], names: 
             "sends to the sum, with the member minus without it, paired. Together they hold at 95 %: "
             f"each has a level of {100 * rows[0].confidence:.2f} %."
         )
-    return Exhibit(pages, {"sums": effects_table(rows, names), "rules": rules_table(rules)})
+    return AssetReport(pages, {"sums": effects_table(rows, names), "rules": rules_table(rules)})
 
 
 def effects_table(rows: Sequence[SetEffect], names: Mapping[str, str]) -> list[Row]:
@@ -144,9 +146,9 @@ MOST = 24
 """Comparisons in the plot: those between two capabilities first, then the most opposed conditions."""
 
 
-def interference_exhibit(
+def interference_report(
     pairs: Sequence[Interference], parts: Sequence[InterferencePart], names: Mapping[str, str]
-) -> Exhibit:
+) -> AssetReport:
     """Show the cosine of every two capabilities and conditions, and how reliable each direction is.
 
     Args:
@@ -202,7 +204,7 @@ def interference_exhibit(
         }
         for row in parts
     ]
-    return Exhibit(pages, {"interference": table, "directions": rests})
+    return AssetReport(pages, {"interference": table, "directions": rests})
 
 
 def _side(capability: str, condition: str, names: Mapping[str, str]) -> str:

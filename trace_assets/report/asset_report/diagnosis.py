@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from trace_assets.diagnosis.repair.shares import decisive_words, placebo_words
 from trace_assets.records import Capability, Contrast, DecisiveShare, Label, Repair, SelectedCapability
 from trace_assets.report import formatting
-from trace_assets.report.asset_report.rollouts import Exhibit, Row
+from trace_assets.report.asset_report.rollouts import AssetReport, Row
 from trace_assets.report.data import ReportData
 from trace_assets.report.plots import svg_markdown
 from trace_assets.report.views.deficits import gap_plot
@@ -18,7 +18,7 @@ MOST_MARKS = 9
 """Candidates that carry their number in the plot: more would hide each other."""
 
 
-def dictionary_exhibit(capabilities: Sequence[Capability]) -> Exhibit:
+def dictionary_report(capabilities: Sequence[Capability]) -> AssetReport:
     """Show every candidate with who proposed it, most proposals first."""
     rows: list[Row] = [
         {
@@ -31,10 +31,10 @@ def dictionary_exhibit(capabilities: Sequence[Capability]) -> Exhibit:
         }
         for one in sorted(capabilities, key=lambda one: (one.target, -one.n_proposals, one.name))
     ]
-    return Exhibit(tables={"proposed": rows})
+    return AssetReport(tables={"proposed": rows})
 
 
-def labels_exhibit(labels: Iterable[Label], names: Mapping[str, str]) -> Exhibit:
+def labels_report(labels: Iterable[Label], names: Mapping[str, str]) -> AssetReport:
     """Show how often each label was given to each candidate, and by whom."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     who: dict[str, set[str]] = defaultdict(set)
@@ -51,10 +51,10 @@ def labels_exhibit(labels: Iterable[Label], names: Mapping[str, str]) -> Exhibit
         }
         for name, counted in sorted(counts.items(), key=lambda item: -item[1]["LACKING"])
     ]
-    return Exhibit(tables={"labels": rows})
+    return AssetReport(tables={"labels": rows})
 
 
-def repairs_exhibit(repairs: Iterable[Repair], names: Mapping[str, str]) -> Exhibit:
+def repairs_report(repairs: Iterable[Repair], names: Mapping[str, str]) -> AssetReport:
     """Show what became of the repaired runs of each candidate, and why others could not be tried."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     whys: dict[str, Counter[str]] = defaultdict(Counter)
@@ -72,12 +72,12 @@ def repairs_exhibit(repairs: Iterable[Repair], names: Mapping[str, str]) -> Exhi
         }
         for name, counted in sorted(counts.items(), key=lambda item: (-item[1]["decisive"], item[0]))
     ]
-    return Exhibit(tables={"repaired runs": rows})
+    return AssetReport(tables={"repaired runs": rows})
 
 
-def contrast_exhibit(
+def contrast_report(
     contrasts: Sequence[Contrast], names: Mapping[str, str], thresholds: Selection
-) -> Exhibit:
+) -> AssetReport:
     """Show gap against coverage of every target's candidates, numbered by gap, and all figures."""
     pages, tables = {}, {}
     for target in sorted({row.target for row in contrasts}):
@@ -98,15 +98,15 @@ def contrast_exhibit(
         tables[f"candidates of {target}"] = [
             {"#": place, **_figures(row, names)} for place, row in enumerate(own, 1)
         ]
-    return Exhibit(pages, tables)
+    return AssetReport(pages, tables)
 
 
-def selection_exhibit(
+def selection_report(
     selected: Sequence[SelectedCapability],
     contrasts: Sequence[Contrast],
     thresholds: Selection,
     decisive: Sequence[DecisiveShare] = (),
-) -> Exhibit:
+) -> AssetReport:
     """Show the decision on every candidate with its reason, and where the kept ones lie."""
     shares = {(row.target, row.capability_id): row for row in decisive}
     by_id = {(row.target, row.capability_id): row for row in contrasts}
@@ -132,7 +132,7 @@ def selection_exhibit(
             plot = svg_markdown(gap_plot(data, target), "gap and coverage")
             n = formatting.count(max(row.n_tasks for row in rows), "task")
             pages[f"kept in {target}"] = f"{plot}\n\nNumbers: rank of what is kept. 95 % intervals over {n}."
-    return Exhibit(pages, tables)
+    return AssetReport(pages, tables)
 
 
 def _legend(rows: Sequence[Contrast], names: Mapping[str, str]) -> str:

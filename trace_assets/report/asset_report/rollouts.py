@@ -31,7 +31,7 @@ RESAMPLES = 500
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class AssetReport:
     """Plots and long text as Markdown by title; small tables by title, all rows with the same columns."""
 
     pages: dict[str, str] = field(default_factory=dict)
@@ -107,10 +107,10 @@ BLAME = {
 }
 
 
-def base_model_exhibit(base: BaseCheckpoint, low: float, high: float) -> Exhibit:
+def base_model_report(base: BaseCheckpoint, low: float, high: float) -> AssetReport:
     """Show the base model's pass rate beside the band it should lie in."""
     if base.pass_rate is None or base.pass_rate_low is None or base.pass_rate_high is None:
-        return Exhibit()
+        return AssetReport()
     dot = Dot(
         label="base model",
         value=base.pass_rate,
@@ -121,10 +121,10 @@ def base_model_exhibit(base: BaseCheckpoint, low: float, high: float) -> Exhibit
     )
     plot = svg_markdown(interval_dots([dot], title="Pass rate of the base model", reference=low), "pass rate")
     words = f"{formatting.count(base.n, 'validation episode')}; wanted {low:.0%} (dashed) to {high:.0%}."
-    return Exhibit(pages={"pass rate": f"{plot}\n\n{words} 95 % interval."})
+    return AssetReport(pages={"pass rate": f"{plot}\n\n{words} 95 % interval."})
 
 
-def trajectories_exhibit(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Task]) -> Exhibit:
+def trajectories_report(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Task]) -> AssetReport:
     """Show pass rates by task tag (a generator's skill, a domain), how conversations ended, and faults.
 
     Args:
@@ -139,7 +139,7 @@ def trajectories_exhibit(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Ta
                 trials[tag].append((one.task_id, one.success))
     groups = sorted(shares(trials), key=lambda share: share.estimate.value or 0.0)
     ends = Counter((one.stop, one.fault or "none") for one in heads)
-    return Exhibit(
+    return AssetReport(
         pages={"pass rate by tag": share_plot(groups, "pass rate by tag")} if groups else {},
         tables={
             "pass rates": _share_rows(groups, "tag"),
@@ -150,13 +150,13 @@ def trajectories_exhibit(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Ta
     )
 
 
-def triage_exhibit(
+def triage_report(
     rows: Sequence[Triage], diffs: Sequence[ActionDiff] = (), used: Sequence[ToolUse] = ()
-) -> Exhibit:
+) -> AssetReport:
     """Show to whom failures are put down and by which rules, what was expected, and which tools refused."""
     failed = [row for row in rows if row.outcome != "passed"]
     if not failed:
-        return Exhibit()
+        return AssetReport()
     trials = {
         words: [(row.task_id, row.fault == fault) for row in failed]
         for fault, words in BLAME.items()
@@ -164,7 +164,7 @@ def triage_exhibit(
     }
     rules = Counter((BLAME[row.fault], row.rule) for row in failed)
     blamed = shares(trials)
-    return Exhibit(
+    return AssetReport(
         pages={"who is to blame": share_plot(blamed, "share of failures by who is to blame")},
         tables={
             "rules": [
@@ -254,16 +254,16 @@ MOST_CAUSES = 50
 SURE = {"high": 0, "medium": 1, "low": 2}
 
 
-def causes_exhibit(causes: Sequence[FailureCause], names: Mapping[str, str]) -> Exhibit:
+def causes_report(causes: Sequence[FailureCause], names: Mapping[str, str]) -> AssetReport:
     """Show how many failures each party and each lack caused, and the surest of them one by one."""
     if not causes:
-        return Exhibit()
+        return AssetReport()
     counts = Counter((row.target, row.party, row.capability or "") for row in causes)
     counted: list[Row] = [
         {"target": target, "party": party, "capability": names.get(lack, lack), "failures": n}
         for (target, party, lack), n in sorted(counts.items(), key=lambda item: (item[0][0], -item[1], item))
     ]
-    return Exhibit(tables={"why runs failed": counted, "failed runs": cause_rows(causes, MOST_CAUSES)})
+    return AssetReport(tables={"why runs failed": counted, "failed runs": cause_rows(causes, MOST_CAUSES)})
 
 
 def cause_rows(causes: Sequence[FailureCause], most: int) -> list[Row]:

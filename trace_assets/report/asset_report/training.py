@@ -16,7 +16,7 @@ from trace_assets.records import (
     TrainingPoint,
 )
 from trace_assets.report import formatting
-from trace_assets.report.asset_report.rollouts import Exhibit, Row
+from trace_assets.report.asset_report.rollouts import AssetReport, Row
 from trace_assets.report.data import ReportData
 from trace_assets.report.plots import Dot, Sampled, interval_dots, reliability, svg_markdown
 from trace_assets.report.views.environments import (
@@ -37,7 +37,7 @@ MOST_EVIDENCE = 160
 MOST_ATTACKERS = 10
 
 
-def audit_exhibit(checks: Sequence[EnvironmentCheck]) -> Exhibit:
+def audit_report(checks: Sequence[EnvironmentCheck]) -> AssetReport:
     """Show every finding of an audit, failed ones first, and what each attacker earned."""
     order = {"fail": 0, "skip": 1, "pass": 2}
     rows: list[Row] = [
@@ -51,7 +51,7 @@ def audit_exhibit(checks: Sequence[EnvironmentCheck]) -> Exhibit:
         }
         for check in sorted(checks, key=lambda check: (order[check.status], check.check_id))
     ]
-    return Exhibit(attackers_page(checks), {"audit": rows})
+    return AssetReport(attackers_page(checks), {"audit": rows})
 
 
 def attackers_page(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:
@@ -84,7 +84,7 @@ def attackers_page(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:
     }
 
 
-def adapter_exhibit(adapter: Adapter, curve: Sequence[TrainingPoint], name: str) -> Exhibit:
+def adapter_report(adapter: Adapter, curve: Sequence[TrainingPoint], name: str) -> AssetReport:
     """Show how an adapter learned, and its rate on held-out seeds before and after."""
     pages: dict[str, str] = {}
     if curve:
@@ -97,10 +97,10 @@ def adapter_exhibit(adapter: Adapter, curve: Sequence[TrainingPoint], name: str)
     plot = svg_markdown(adapters_plot([adapter], {adapter.name: name}), "before and after training")
     n = formatting.count(adapter.validation_n, "episode")
     pages["before and after"] = f"{plot}\n\nHeld-out seeds, {n} on each side; 95 % intervals."
-    return Exhibit(pages)
+    return AssetReport(pages)
 
 
-def harm_exhibit(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping[str, str]) -> Exhibit:
+def harm_report(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping[str, str]) -> AssetReport:
     """Show what each adapter does to its own skills and to the others, on validation tasks.
 
     Args:
@@ -146,17 +146,17 @@ def harm_exhibit(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping
             f"{svg_markdown(plot, 'harm')}\n\nPass-rate points, adapter minus base, paired; n counts "
             "validation tasks; 95 % intervals over tasks."
         )
-    return Exhibit(pages, {"harm": table})
+    return AssetReport(pages, {"harm": table})
 
 
 # What routing and evaluation show: confusion, reliability, and the pass rates of all arms.
 
 
-def routing_exhibit(
+def routing_report(
     asked: Mapping[str, tuple[Sequence[Route], Mapping[str, str]]],
     scores: Sequence[RouterScore],
     names: Mapping[str, str],
-) -> Exhibit:
+) -> AssetReport:
     """Show where each router sent tasks, and whether it is as sure as it is right.
 
     Args:
@@ -199,20 +199,20 @@ def routing_exhibit(
         }
         for row in scores
     ]
-    return Exhibit(pages, {"scores": table})
+    return AssetReport(pages, {"scores": table})
 
 
-def evaluation_exhibit(
+def evaluation_report(
     summary: Sequence[ArmSummary], regrets: Sequence[RouterRegret], capabilities: Sequence[Capability]
-) -> Exhibit:
+) -> AssetReport:
     """Show the pass rate of every arm, by skill too, and what the routers gain or lose."""
     data = ReportData(summary=summary, capabilities=capabilities)
     if not data.overall:
-        return Exhibit()
+        return AssetReport()
     arms = sorted(data.overall.values(), key=lambda row: place(row.arm))
     largest = max(data.overall.values(), key=lambda row: row.n_trials)
     plot = svg_markdown(arms_plot(data), "pass rates")
-    return Exhibit(
+    return AssetReport(
         {"pass rates of all arms": f"{plot}\n\n95 % intervals over tasks; {basis(largest)} an arm."},
         {
             "pass rates": [_arm(row, data.names) for row in arms],
