@@ -156,7 +156,7 @@ def test_the_folder_is_an_ordinary_peft_adapter(trained: Any, base: Path) -> Non
         RECORD,
         CURVE,
     ]
-    assert not list(folder.parent.glob(".*")), "the workplace was left behind"
+    assert not list(folder.parent.glob(".*")), "the run directory was left behind"
     assert len((folder / CURVE).read_text().splitlines()) == len(points)
     config = json.loads((folder / "adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == "base"

@@ -12,7 +12,7 @@ import pytest
 
 from trace_assets.errors import InputError
 from trace_assets.settings import Training
-from trace_assets.training.distributed import join_peers, launch_command
+from trace_assets.training.distributed import join_process_group, launch_command
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -52,7 +52,7 @@ def test_two_processes_train_what_one_does(pair: Trained, base: Path, tmp_path: 
     assert sorted(file.name for file in pair[2].iterdir()) == sorted(
         file.name for file in single[2].iterdir()
     )
-    assert not list(pair[2].parent.glob(".*")), "the workplace was left behind"
+    assert not list(pair[2].parent.glob(".*")), "the run directory was left behind"
 
 
 @pytest.mark.ci
@@ -114,27 +114,29 @@ def test_an_error_of_one_is_the_error_of_all(tmp_path: Path) -> None:
         "import atexit, os, pathlib, torch.distributed\n"
         "from trace_assets.errors import InputError, Unavailable\n"
         "from trace_assets.settings import Training\n"
-        "from trace_assets.training.distributed import join_peers\n"
+        "from trace_assets.training.distributed import join_process_group\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         "def end():\n"
         "    left = not torch.distributed.is_initialized()\n"
-        "    (folder / f'left-{peers.rank}').write_text(str(left))\n"
+        "    (folder / f'left-{process_group.rank}').write_text(str(left))\n"
         "atexit.register(end)\n"
-        "peers = join_peers(Training(processes=2))\n"
+        "process_group = join_process_group(Training(processes=2))\n"
         "def work():\n"
-        "    if not peers.first:\n"
+        "    if not process_group.first:\n"
         "        raise Unavailable('the server is gone; start it.')\n"
         "    return 1\n"
-        "said = [peers.gather(peers.rank), peers.once(lambda: peers.rank), list(peers.share(5))]\n"
+        "rank = process_group.rank\n"
+        "said = [process_group.gather(rank), process_group.once(lambda: rank)]\n"
+        "said.append(list(process_group.share(5)))\n"
         "try:\n"
-        "    peers.each(work)\n"
+        "    process_group.each(work)\n"
         "except Unavailable as error:\n"
         "    said.append(str(error))\n"
-        "(folder / str(peers.rank)).write_text(repr(said))\n"
+        "(folder / str(process_group.rank)).write_text(repr(said))\n"
     )
-    (tmp_path / "peers_program.py").write_text(program)
+    (tmp_path / "process_group_program.py").write_text(program)
     path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
-    command = launch_command(Training(processes=2), sys.executable, "peers_program")
+    command = launch_command(Training(processes=2), sys.executable, "process_group_program")
     subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True, timeout=900)
     gone = "the server is gone; start it."
     assert eval((tmp_path / "0").read_text()) == [[0, 1], 0, [0, 1], gone]
@@ -163,7 +165,7 @@ def test_what_cannot_be_shared_is_refused(
     if world:
         monkeypatch.setenv("WORLD_SIZE", world)
     with pytest.raises(InputError, match=says):
-        join_peers(SECTION.model_copy(update=changes))
+        join_process_group(SECTION.model_copy(update=changes))
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +173,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="processes is 2, one a GPU, and this machine shows 1: lower it"):
-        join_peers(SECTION.model_copy(update={"processes": 2}))
+        join_process_group(SECTION.model_copy(update={"processes": 2}))
 
 
 def test_a_pilot_is_played_by_the_step_alone() -> None:

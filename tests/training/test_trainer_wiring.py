@@ -94,7 +94,7 @@ def test_slices_and_the_rows_of_the_busiest_process_are_kept(
 ) -> None:
     trainer = made([0.0, 1.0, -1.0, 0.0])
     trainer.model.train()
-    monkeypatch.setattr(trainer, "_peers", SimpleNamespace(gather=lambda live: [live, 3]))
+    monkeypatch.setattr(trainer, "_process_group", SimpleNamespace(gather=lambda live: [live, 3]))
     assert len(trainer._generate_and_score_completions([{}])["advantages"]) == 3
     trainer.args.steps_per_generation = 2
     assert len(trainer._generate_and_score_completions([{}])["advantages"]) == 4
@@ -215,8 +215,8 @@ def test_a_checkpoint_is_complete_when_all_have_written_and_one_says_so(tmp_path
     mark = tmp_path / "checkpoint-5" / COMPLETE
     waited: list[bool] = []
     for first in (False, True):
-        peers = SimpleNamespace(first=first, wait=lambda: waited.append(mark.exists()))
-        _MarkComplete(peers).on_save(args, state, None)  # type: ignore[arg-type]
+        process_group = SimpleNamespace(first=first, wait=lambda: waited.append(mark.exists()))
+        _MarkComplete(process_group).on_save(args, state, None)  # type: ignore[arg-type]
         assert mark.exists() is first
     assert waited == [False, False]
 

@@ -114,13 +114,13 @@ def make_adapter(
     """
     require_extra("torch", "train", "training an adapter")
     from trace_assets.sandbox.reward_verification import Recomputed
-    from trace_assets.training.checkpoints import clear_workplace, read_curve
+    from trace_assets.training.checkpoints import clear_run_directory, read_curve
     from trace_assets.training.grpo import CURVE, train_adapter
 
     environment, base = read_environment(study, capability_id), base_checkpoint(study)
     folder = _folder(study, capability_id)
     if (found := _finished(study, capability_id)) is not None:  # read without asking for a sandbox
-        clear_workplace(folder)  # of a run that was killed at its very end
+        clear_run_directory(folder)  # of a run that was killed at its very end
         whose = {"rejected": _rejection(study, capability_id), "path": study.home.relative(folder)}
         return found.model_copy(update=whose), read_curve(folder / CURVE), Recomputed()
     with training_target(study, environment) as target:

@@ -1,7 +1,7 @@
 """What work that is under way keeps in a home, so that the next try goes on from it.
 
 Everything here may be copied while it is worked on: lines are appended and never changed, a paid answer is
-put in place whole, and of a workplace any moment is one in which its process might have been killed.
+put in place whole, and of a run directory any moment is one in which its process might have been killed.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ the checkpoint's files."""
 CHECKPOINT = "checkpoint-"
 """What the names of checkpoints begin with."""
 SAMPLER = "sampler"
-"""Folder of a workplace that its sampler writes into, anew for each try."""
-_WORKPLACE = ".work"
+"""Folder of a run directory that its sampler writes into, anew for each try."""
+_RUN_DIRECTORY = ".work"
 
 
-def workplace_of(folder: Path) -> Path:
+def run_directory_of(folder: Path) -> Path:
     """Return where the run works whose result will be in a folder."""
-    return folder.with_name(f".{folder.name}{_WORKPLACE}")
+    return folder.with_name(f".{folder.name}{_RUN_DIRECTORY}")
 
 
-def workplaces(home: Path) -> Iterator[Path]:
+def run_directories(home: Path) -> Iterator[Path]:
     """Return the folders of runs that are under way, in a home and in those of its later rounds."""
     for one in _homes(home):
         for place, folders, _ in os.walk(one / "models"):
-            found = [name for name in folders if name.startswith(".") and name.endswith(_WORKPLACE)]
+            found = [name for name in folders if name.startswith(".") and name.endswith(_RUN_DIRECTORY)]
             yield from (Path(place, name) for name in sorted(found))
             folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
-def files_of_workplace(workplace: Path) -> Iterator[Path]:
+def files_of_run_directory(run_directory: Path) -> Iterator[Path]:
     """Return the files that matter of a run under way: of a checkpoint that is cut short, none."""
-    for place, folders, files in os.walk(workplace):
+    for place, folders, files in os.walk(run_directory):
         folder = Path(place)
         if folder.name.startswith(CHECKPOINT) and not (folder / COMPLETE).is_file():
             folders.clear()
             continue
-        folders[:] = sorted(name for name in folders if folder != workplace or name != SAMPLER)
+        folders[:] = sorted(name for name in folders if folder != run_directory or name != SAMPLER)
         yield from (folder / name for name in sorted(files))
 
 

@@ -25,7 +25,7 @@ from trace_assets.store.files import (
 )
 from trace_assets.store.lines import append_lines, read_lines, sealed
 from trace_assets.store.manifest import MANIFEST, Manifest
-from trace_assets.store.unfinished import COMPLETE, workplace_of
+from trace_assets.store.unfinished import COMPLETE, run_directory_of
 from trace_assets.training.validation import Rate
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def is_complete(folder: Path) -> bool:
     return not (lines.torn or lines.altered or manifest.problems(manifest.entries()))
 
 
-class Workplace:
+class RunDirectory:
     """Checkpoints, curve and candidate weights of one run, beside the folder of its result.
 
-    A run with another fingerprint (other settings, base, tasks) finds an empty workplace.
+    A run with another fingerprint (other settings, base, tasks) finds an empty run_directory.
 
     Args:
         folder: Where the finished adapter will be.
@@ -62,7 +62,7 @@ class Workplace:
     """
 
     def __init__(self, folder: Path, fingerprint: dict[str, Any]) -> None:
-        self.path = workplace_of(folder)
+        self.path = run_directory_of(folder)
         described = self.path / "run.json"
         text = json.dumps(fingerprint, indent=2, sort_keys=True)
         if not described.is_file() or described.read_text(encoding="utf-8") != text:
@@ -134,9 +134,9 @@ class Workplace:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def clear_workplace(folder: Path) -> None:
+def clear_run_directory(folder: Path) -> None:
     """Remove what is left beside the folder of a finished result."""
-    shutil.rmtree(workplace_of(folder), ignore_errors=True)
+    shutil.rmtree(run_directory_of(folder), ignore_errors=True)
 
 
 # A LoRA adapter as a folder: ordinary PEFT files, written whole or not at all, named by their content.

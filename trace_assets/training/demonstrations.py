@@ -114,7 +114,7 @@ class Demonstrations:
     """Has tasks of a player's target solved by its oracle.
 
     Args:
-        player: Who learns from it; seeds, turns and peers are its.
+        player: Who learns from it; seeds, turns and process group are its.
         model_dir: The base model's folder, for its template.
         section: The training settings.
 
@@ -137,7 +137,7 @@ class Demonstrations:
             seed=player.seed,
             max_turns=player.max_turns,
             concurrency=player.concurrency,
-            peers=player.peers,
+            process_group=player.process_group,
         )
 
     def __enter__(self) -> Demonstrations:

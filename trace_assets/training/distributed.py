@@ -21,11 +21,11 @@ from trace_assets.system.processes import ask_to_end_with_parent
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=2)
-"""How long one may wait for the others: they may still be playing. A peer that is gone is noticed at once."""
+"""How long one may wait for the others: they may still play. A process that is gone is noticed at once."""
 
 
 @dataclass(frozen=True)
-class Peers:
+class ProcessGroup:
     """One of several processes that run the same training in step; alone, every method is that of one.
 
     All methods that exchange something must be called by every process, in the same order.
@@ -48,7 +48,7 @@ class Peers:
     def share(self, length: int) -> range:
         """Return the positions, one after the other, of this process in work of a length.
 
-        >>> [list(Peers(rank, 3).share(7)) for rank in range(3)]
+        >>> [list(ProcessGroup(rank, 3).share(7)) for rank in range(3)]
         [[0, 1], [2, 3], [4, 5, 6]]
         """
         return range(self.rank * length // self.count, (self.rank + 1) * length // self.count)
@@ -91,10 +91,10 @@ class Peers:
         self.gather(None)
 
 
-ALONE = Peers()
+ALONE = ProcessGroup()
 
 
-def join_peers(section: Training) -> Peers:
+def join_process_group(section: Training) -> ProcessGroup:
     """Meet the other processes that `trace_assets.training.distributed` started.
 
     Raises:
@@ -124,7 +124,7 @@ def join_peers(section: Training) -> Peers:
         torch.distributed.init_process_group(backend, timeout=PATIENCE)
         # Left open to the end, gloo's threads now and then abort a process: a finished training would fail.
         atexit.register(torch.distributed.destroy_process_group)
-    return Peers(
+    return ProcessGroup(
         torch.distributed.get_rank(),
         torch.distributed.get_world_size(),
         # Objects go through the host: whoever has played its share waits there, and no accelerator spins.

@@ -15,7 +15,7 @@ from trace_assets.records import Task, Trajectory
 from trace_assets.rollouts.runner import Rollout, Trial, roll_out
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.timing import Prepares, Reading, reading_of
-from trace_assets.training.distributed import ALONE, Peers
+from trace_assets.training.distributed import ALONE, ProcessGroup
 from trace_assets.training.plan import Plan
 
 MAX_FAULTS = 0.5
@@ -55,8 +55,8 @@ class Player:
         max_turns: Assistant messages an episode.
         concurrency: Episodes in flight at once.
         adapter: Name of the adapter that acts; None for what acts without one.
-        peers: Those who play together: each is given all tasks, plays its share of them, and has the episodes
-            of all in its hands afterwards.
+        process_group: Those who play together: each is given all tasks, plays its share, and has the
+            episodes of all in its hands afterwards.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class Player:
         max_turns: int,
         concurrency: int,
         adapter: str | None = None,
-        peers: Peers = ALONE,
+        process_group: ProcessGroup = ALONE,
     ) -> None:
-        self.target, self.policy, self.adapter, self.peers = target, policy, adapter, peers
+        self.target, self.policy, self.adapter, self.process_group = target, policy, adapter, process_group
         self.seed, self.max_turns, self.concurrency = seed, max_turns, concurrency
         self._loop = asyncio.Runner()
 
@@ -111,7 +111,9 @@ class Player:
     def prepare(self, *batches: Sequence[Task]) -> None:
         """Have the episodes of the next batches begun in the background, where the target can."""
         if isinstance(self.target, Prepares):
-            self.target.prepare([tasks[row] for tasks in batches for row in self.peers.share(len(tasks))])
+            self.target.prepare(
+                [tasks[row] for tasks in batches for row in self.process_group.share(len(tasks))]
+            )
 
     def reading(self) -> Reading | None:
         """Return what this process's calls of the target have cost so far; None where it does not know."""
@@ -122,8 +124,8 @@ class Player:
             Trial(task=task, trial=row, seed=episode_seed(self.seed, batch, row), adapter=self.adapter)
             for task, row in zip(tasks, rows, strict=True)
         ]
-        own = [trials[position] for position in self.peers.share(len(trials))]
-        played = self.peers.each(
+        own = [trials[position] for position in self.process_group.share(len(trials))]
+        played = self.process_group.each(
             lambda: self._loop.run(
                 roll_out(
                     self.target,

@@ -20,10 +20,16 @@ from trace_assets.store.files import replace_folder
 from trace_assets.store.unfinished import SAMPLER
 from trace_assets.system.progress import Bar, progress
 from trace_assets.targets.protocol import Target
-from trace_assets.training.checkpoints import Workplace, adapter_id, lora_tensors, read_curve, write_adapter
+from trace_assets.training.checkpoints import (
+    RunDirectory,
+    adapter_id,
+    lora_tensors,
+    read_curve,
+    write_adapter,
+)
 from trace_assets.training.consolidation import Teacher
 from trace_assets.training.demonstrations import demonstrating
-from trace_assets.training.distributed import join_peers
+from trace_assets.training.distributed import join_process_group
 from trace_assets.training.episodes import Player, Row
 from trace_assets.training.plan import make_plan
 from trace_assets.training.rehearsal import NOTHING, Rehearsed, rehearsal_rows
@@ -150,31 +156,33 @@ def train_adapter(
     # Before the processes meet: a step reads alone what several have made.
     if (found := finished_run(folder, fingerprint)) is not None:
         if os.environ.get("RANK", "0") == "0":
-            Workplace(folder, fingerprint).clear()
+            RunDirectory(folder, fingerprint).clear()
         return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
-    peers = join_peers(section)
-    workplace = peers.once(lambda: Workplace(folder, fingerprint))
+    process_group = join_process_group(section)
+    run_directory = process_group.once(lambda: RunDirectory(folder, fingerprint))
     began = time.perf_counter()
     title = f"training {name}"
-    drawn = progress(title, plan.iterations) if peers.first else nullcontext(Bar(title, None, None))
+    drawn = progress(title, plan.iterations) if process_group.first else nullcontext(Bar(title, None, None))
     with calm(), drawn as bar:
         from trace_assets.training.run import Run
 
         with (
             tracked(section, name),
-            open_sampler(base_dir, section, workplace.path / SAMPLER, peers) as policy,
+            open_sampler(base_dir, section, run_directory.path / SAMPLER, process_group) as policy,
             Player(
                 target,
                 policy,
                 seed=section.seed,
                 max_turns=section.max_turns,
                 concurrency=section.concurrency,
-                peers=peers,
+                process_group=process_group,
             ) as player,
             demonstrating(player, base_dir, section, warm_start or section.demonstrate) as shown,
         ):
             warm, rows = (WarmStart(0, 0), list[Row]())
-            finished_warm = peers.once(lambda: stored_warm_start(workplace.path)) if warm_start else None
+            finished_warm = (
+                process_group.once(lambda: stored_warm_start(run_directory.path)) if warm_start else None
+            )
             if finished_warm is not None:
                 warm = finished_warm
             elif warm_start and shown is not None:
@@ -188,17 +196,17 @@ def train_adapter(
                 compare_on=compare_on,
                 player=player,
                 policy=policy,
-                workplace=workplace,
+                run_directory=run_directory,
                 on_point=on_point,
                 bar=bar,
                 teacher=teacher,
                 demonstrations=shown if section.demonstrate else None,
             )
-            before = peers.once(lambda: workplace.stored_rate("before"))
+            before = process_group.once(lambda: run_directory.stored_rate("before"))
             if before is None:
                 before = run.measure(report_on, "held-out figures")
-                if peers.first:
-                    workplace.store_rate("before", before)
+                if process_group.first:
+                    run_directory.store_rate("before", before)
             if start is not None:
                 run.begin_with(start)
             if warm_start:
@@ -208,10 +216,10 @@ def train_adapter(
             best = run.load_best()
             after = run.measure(report_on, "held-out figures")
         points, spent = run.curve.points, run.rollouts + warm.rollouts
-        finished = workplace.path / "adapter"
+        finished = run_directory.path / "adapter"
         called = base_id if Path(base_dir).is_dir() else str(base_dir)
         tensors = lora_tensors(run.model)
-        identity = peers.once(lambda: write_adapter(run.model, finished, called, tensors))
+        identity = process_group.once(lambda: write_adapter(run.model, finished, called, tensors))
     adapter = Adapter(
         adapter_id=identity,
         name=name,
@@ -237,15 +245,15 @@ def train_adapter(
     )
 
     def keep() -> Adapter:
-        shutil.copyfile(workplace.curve, finished / CURVE)
+        shutil.copyfile(run_directory.curve, finished / CURVE)
         record = {"run": fingerprint, "adapter": adapter.model_dump(mode="json")}
         (finished / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         folder.parent.mkdir(parents=True, exist_ok=True)
         replace_folder(finished, folder)
-        workplace.clear()
+        run_directory.clear()
         return adapter
 
-    return peers.once(keep), points
+    return process_group.once(keep), points
 
 
 def finished_run(folder: Path, fingerprint: Mapping[str, object]) -> Adapter | None:

@@ -118,7 +118,7 @@ def run_pilot(
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "a pilot")
-    from trace_assets.training.checkpoints import Workplace
+    from trace_assets.training.checkpoints import RunDirectory
     from trace_assets.training.grpo import calm
     from trace_assets.training.run import Run
     from trace_assets.training.sampler import open_sampler
@@ -143,7 +143,7 @@ def run_pilot(
             tasks = _needing(outside, live, needs, section)
             trials = min(MAX_TRIALS, max(1, section.pilot_tasks // len(tasks))) if tasks else 0
             seen = _Seen(player, outside, seeds, tasks, trials)
-            workplace = Workplace(folder / "run", {"pilot": name})
+            run_directory = RunDirectory(folder / "run", {"pilot": name})
             run = Run(
                 name=name,
                 base_dir=base_dir,
@@ -152,7 +152,7 @@ def run_pilot(
                 compare_on=seeds[:8],
                 player=player,
                 policy=policy,
-                workplace=workplace,
+                run_directory=run_directory,
                 on_point=lambda point: seen.look(lambda: policy.load_weights(run.model)),
                 bar=bar,
             )

@@ -28,14 +28,14 @@ from trace_assets.targets.timing import Reading
 from trace_assets.training.checkpoints import (
     WEIGHTS,
     Curve,
-    Workplace,
+    RunDirectory,
     load_lora,
     lora_config,
     lora_state,
 )
 from trace_assets.training.consolidation import Teacher
 from trace_assets.training.demonstrations import Demonstrations
-from trace_assets.training.distributed import Peers
+from trace_assets.training.distributed import ProcessGroup
 from trace_assets.training.episodes import Player, Row, is_dead, redraw, to_row
 from trace_assets.training.fsdp import DividedTrainer
 from trace_assets.training.plan import Plan
@@ -71,7 +71,7 @@ class Run:
         compare_on: Tasks on which checkpoints are compared.
         player: Plays episodes with `policy`.
         policy: Takes the model's weights before every batch.
-        workplace: Where everything is kept meanwhile.
+        run_directory: Where everything is kept meanwhile.
         on_point: Told of each point as it is made.
         bar: Advanced once an iteration.
         teacher: Whose distributions are learned; None learns from rewards.
@@ -88,7 +88,7 @@ class Run:
         compare_on: Sequence[Task],
         player: Player,
         policy: TrainablePolicy,
-        workplace: Workplace,
+        run_directory: RunDirectory,
         on_point: Callable[[TrainingPoint], None] | None,
         bar: Bar,
         teacher: Teacher | None = None,
@@ -96,15 +96,17 @@ class Run:
     ) -> None:
         self.teacher, self.demonstrations = teacher, demonstrations
         self.name, self.section, self.plan, self.compare_on = name, section, plan, compare_on
-        self.player, self.policy, self.workplace = player, policy, workplace
-        self.peers: Peers = player.peers
+        self.player, self.policy, self.run_directory = player, policy, run_directory
+        self.process_group: ProcessGroup = player.process_group
         self._on_point, self._bar = on_point, bar
         self._batch: dict[str, Any] = {}
         self._last = False
         self._began, self._read = time.perf_counter(), player.reading()
-        resume = self.peers.once(workplace.last_checkpoint)
+        resume = self.process_group.once(run_directory.last_checkpoint)
         self._resume = resume[0] if resume else None
-        self.curve = Curve(workplace.curve, upto=resume[1] if resume else 0, writes=self.peers.first)
+        self.curve = Curve(
+            run_directory.curve, upto=resume[1] if resume else 0, writes=self.process_group.first
+        )
         bar.advance(len(self.curve.points))
         self.player.prepare(self._next(len(self.curve.points)))
         tokenizer = AutoTokenizer.from_pretrained(str(base_dir), padding_side="left")
@@ -122,7 +124,7 @@ class Run:
         keywords = {
             "on_log": self._logged,
             "warmup": section.warmup_iterations,
-            "peers": self.peers,
+            "process_group": self.process_group,
             "model": AutoModelForCausalLM.from_pretrained(
                 str(base_dir), dtype=torch.bfloat16 if section.bf16 else torch.float32
             ),
@@ -137,7 +139,7 @@ class Run:
             self.trainer: Any = TaughtTrainer(
                 teacher=teacher,
                 base_dir=base_dir,
-                args=distillation_config(section, plan, workplace.checkpoints, name),
+                args=distillation_config(section, plan, run_directory.checkpoints, name),
                 train_dataset=Dataset.from_dict({"prompt": repeated}),
                 **keywords,
             )
@@ -145,7 +147,7 @@ class Run:
         kind = DividedTrainer if section.shard else LiveRowTrainer
         self.trainer = kind(
             reward_funcs=_episode_reward,
-            args=grpo_config(section, plan, workplace.checkpoints, name),
+            args=grpo_config(section, plan, run_directory.checkpoints, name),
             train_dataset=Dataset.from_dict({"prompt": positions}),
             **keywords,
         )
@@ -192,7 +194,7 @@ class Run:
             rehearsed: Episodes of what the policy can do elsewhere.
             finished: Whether an earlier attempt has learned them; a checkpoint of GRPO has them in it.
         """
-        weights = self.workplace.path / "warm_start.safetensors"
+        weights = self.run_directory.path / "warm_start.safetensors"
         if finished:
             if found.demonstrations and self._resume is None:
                 load_lora(self.model, load_file(weights))
@@ -207,9 +209,9 @@ class Run:
         def keep() -> None:
             with replacing_file(weights) as partial:
                 save_file(state, partial)
-            store_warm_start(self.workplace.path, found)
+            store_warm_start(self.run_directory.path, found)
 
-        self.peers.once(keep)
+        self.process_group.once(keep)
         self._go_on_from(found)
         return found
 
@@ -224,10 +226,10 @@ class Run:
             return
         rate = self.measure(self.compare_on, COMPARISON)
         self._keep_candidate(0)
-        self.peers.once(lambda: self.workplace.store_rate(START, rate))
+        self.process_group.once(lambda: self.run_directory.store_rate(START, rate))
 
     def _start_rate(self) -> Rate | None:
-        return self.peers.once(lambda: self.workplace.stored_rate(START))
+        return self.process_group.once(lambda: self.run_directory.stored_rate(START))
 
     def measure(self, tasks: Sequence[Task], batch: str) -> Rate:
         """Judge the present weights on held-out tasks."""
@@ -251,13 +253,13 @@ class Run:
         if (start := self._start_rate()) is not None:
             judged[0] = start.rate
         best = max(judged, key=lambda iteration: (judged[iteration], -iteration))
-        load_lora(self.model, load_file(self.workplace.whole_candidate(best)))
+        load_lora(self.model, load_file(self.run_directory.whole_candidate(best)))
         return best
 
     def _rollouts(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         iteration = trainer.state.global_step + 1
         self.policy.load_weights(self.model)
-        asked = [prompt for part in self.peers.gather(list(prompts)) for prompt in part]
+        asked = [prompt for part in self.process_group.gather(list(prompts)) for prompt in part]
         tasks = [self.plan.schedule[int(prompt)] for prompt in asked]
         rows = self._play(tasks, f"training iteration {iteration}")
         # What says how well the policy does is what was drawn first: what follows is chosen by its outcome.
@@ -284,7 +286,7 @@ class Run:
         # First what is played first: a look at the held-out seeds follows the optimizer step.
         validated = list(self.compare_on) if self._is_validated(iteration) else []
         self.player.prepare(validated, [] if self._last else self._next(iteration))
-        share = self.peers.share(len(rows))  # whole groups: their advantages
+        share = self.process_group.share(len(rows))  # whole groups: their advantages
         rows, tasks = [rows[position] for position in share], [tasks[position] for position in share]
         taught = {"choice": [self.teacher.choices[task.task_id] for task in tasks]} if self.teacher else {}
         return {
@@ -352,7 +354,7 @@ class Run:
         self._began, self._read = now, read
         self.curve.append(point)
         self._bar.advance(note=f"success {point.success_rate:.0%} of {point.n}")
-        if self._on_point and self.peers.first:
+        if self._on_point and self.process_group.first:
             self._on_point(point)
         if self._last:
             self.trainer.control.should_training_stop = True
@@ -360,8 +362,8 @@ class Run:
     def _inside(self, read: Reading | None) -> tuple[float | None, float | None]:
         """Return the iteration's wall and CPU time in calls of the target: the mean over the processes."""
         inside = read.since(self._read) if read is not None and self._read is not None else None
-        found = [one for one in self.peers.gather(inside) if one is not None]
-        if len(found) < self.peers.count:
+        found = [one for one in self.process_group.gather(inside) if one is not None]
+        if len(found) < self.process_group.count:
             return None, None
         return fmean(one.seconds for one in found), fmean(one.cpu_seconds for one in found)
 
@@ -377,10 +379,10 @@ class Run:
 
     def _keep_candidate(self, iteration: int) -> None:
         weights = lora_state(self.model)
-        if self.peers.first:
-            with self.workplace.keeping_candidate(iteration) as partial:
+        if self.process_group.first:
+            with self.run_directory.keeping_candidate(iteration) as partial:
                 save_file(weights, partial)
-        self.peers.wait()
+        self.process_group.wait()
 
 
 def batch_figures(rows: Sequence[Row], group_size: int) -> dict[str, Any]:

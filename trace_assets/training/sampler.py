@@ -12,7 +12,7 @@ from trace_assets.errors import InputError
 from trace_assets.serving.server import Launch, ModelServer, find_vllm
 from trace_assets.settings import Training
 from trace_assets.system.machine import free_port
-from trace_assets.training.distributed import ALONE, Peers
+from trace_assets.training.distributed import ALONE, ProcessGroup
 
 if TYPE_CHECKING:
     from trace_assets.training.run import TrainablePolicy
@@ -28,7 +28,7 @@ MOST_AT_ONCE = 256
 
 @contextmanager
 def open_sampler(
-    base_dir: Path | str, section: Training, folder: Path, peers: Peers = ALONE
+    base_dir: Path | str, section: Training, folder: Path, process_group: ProcessGroup = ALONE
 ) -> Iterator[TrainablePolicy]:
     """Open the policy that `training.sampler` names; what was started for it ends with the block.
 
@@ -40,7 +40,7 @@ def open_sampler(
         base_dir: Hugging Face folder (or hub name) of the base model.
         section: The training settings.
         folder: For adapters on their way to a server, and the log of one that is started.
-        peers: The processes that train together: one server for all, an engine for each.
+        process_group: The processes that train together: one server for all, an engine for each.
 
     Raises:
         InputError: The settings contradict each other, or a server does not take what it is given.
@@ -48,7 +48,7 @@ def open_sampler(
     """
     with ExitStack() as stack:
         if section.sampler == "server":
-            policy = _on_servers(base_dir, section, folder, peers, stack)
+            policy = _on_servers(base_dir, section, folder, process_group, stack)
         elif section.sampler == "colocate":
             policy = _in_process(base_dir, section)
         else:
@@ -92,7 +92,7 @@ def _in_process(base_dir: Path | str, section: Training) -> TrainablePolicy:
 
 
 def _on_servers(
-    base_dir: Path | str, section: Training, folder: Path, peers: Peers, stack: ExitStack
+    base_dir: Path | str, section: Training, folder: Path, process_group: ProcessGroup, stack: ExitStack
 ) -> TrainablePolicy:
     from trace_assets.training.server_sampler import ServerSampler
 
@@ -107,11 +107,11 @@ def _on_servers(
 
     policy = ServerSampler(
         base_dir,
-        urls or peers.once(start),
+        urls or process_group.once(start),
         folder,
         temperature=section.temperature,
         max_new_tokens=section.max_new_tokens,
-        peers=peers,
+        process_group=process_group,
         why_gone=lambda: started[0].why_gone() if started else "",
     )
     if urls:

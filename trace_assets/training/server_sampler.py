@@ -21,7 +21,7 @@ from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.policies.token_policy import Sampled, TokenPolicy
 from trace_assets.training.adapter_sync import Uploads
 from trace_assets.training.checkpoints import lora_tensors, write_adapter
-from trace_assets.training.distributed import ALONE, Peers
+from trace_assets.training.distributed import ALONE, ProcessGroup
 
 TIMEOUT_SECONDS = 600.0
 """For one reply: with many in flight it waits for its turn first."""
@@ -47,7 +47,7 @@ class ServerSampler(TokenPolicy):
         folder: Where adapters are written; made if need be.
         temperature: Sampling temperature.
         max_new_tokens: Longest reply.
-        peers: The processes that train together: the first one hands over for all.
+        process_group: The processes that train together: the first one hands over for all.
         why_gone: Says why the servers answer no more, where whoever opened this knows; otherwise empty.
 
     Raises:
@@ -63,7 +63,7 @@ class ServerSampler(TokenPolicy):
         *,
         temperature: float = 1.0,
         max_new_tokens: int = 64,
-        peers: Peers = ALONE,
+        process_group: ProcessGroup = ALONE,
         why_gone: Callable[[], str] = lambda: "",
     ) -> None:
         self._uploads = Uploads(urls)
@@ -74,7 +74,7 @@ class ServerSampler(TokenPolicy):
             max_new_tokens=max_new_tokens,
             max_context=base.max_context,
         )
-        self._folder, self._peers, self._why_gone = folder.resolve(), peers, why_gone
+        self._folder, self._process_group, self._why_gone = folder.resolve(), process_group, why_gone
         # Trainings that share a server may well begin with the same adapter.
         self._prefix = "training-" + hashlib.sha256(str(self._folder).encode()).hexdigest()[:8]
         self._base, self._acting = base.name, base.name
@@ -97,7 +97,7 @@ class ServerSampler(TokenPolicy):
                 "first."
             )
         tensors = lora_tensors(model)
-        self._acting = self._peers.once(lambda: self._hand_over(model, tensors))
+        self._acting = self._process_group.once(lambda: self._hand_over(model, tensors))
 
     def _hand_over(self, model: Any, tensors: dict[str, Any]) -> str:
         try:
@@ -147,7 +147,7 @@ class ServerSampler(TokenPolicy):
 
     def release(self) -> None:
         """Take the adapter back from the servers: the training is over."""
-        if self._peers.first and self._acting != self._base:
+        if self._process_group.first and self._acting != self._base:
             self._uploads.unload(self._acting)
 
     async def _sample(

@@ -19,7 +19,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from trace_assets.settings import Training
 from trace_assets.training.checkpoints import mark_complete
-from trace_assets.training.distributed import ALONE, PATIENCE, Peers
+from trace_assets.training.distributed import ALONE, PATIENCE, ProcessGroup
 from trace_assets.training.plan import Plan
 
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -38,7 +38,7 @@ class RunTrainer:
     Args:
         on_log: Receives TRL's metrics of each iteration, after its optimizer step.
         warmup: Iterations of linear warm-up; the rate is never 0, then falls linearly.
-        peers: The processes that train together.
+        process_group: The processes that train together.
         keywords: For TRL's trainer.
     """
 
@@ -47,14 +47,14 @@ class RunTrainer:
         *,
         on_log: Callable[[dict[str, Any]], None],
         warmup: int,
-        peers: Peers = ALONE,
+        process_group: ProcessGroup = ALONE,
         **keywords: Any,
     ) -> None:
-        self._on_log, self._warmup, self._peers = on_log, warmup, peers
+        self._on_log, self._warmup, self._process_group = on_log, warmup, process_group
         super().__init__(**keywords)
         trainer: Any = self
         trainer.remove_callback(PrinterCallback)
-        trainer.add_callback(_MarkComplete(peers))
+        trainer.add_callback(_MarkComplete(process_group))
 
     @property
     def dead(self) -> bool:
@@ -102,16 +102,16 @@ class LiveRowTrainer(RunTrainer, GRPOTrainer):  # type: ignore[misc]
     3.2). A batch without any live row makes no optimizer step.
 
     Args:
-        peers: The processes that train together. Each keeps as many rows as the one with the most live ones,
-            so that all make equal passes.
+        process_group: The processes that train together. Each keeps as many rows as the one with the most
+            live ones, so that all make equal passes.
         keywords: For `RunTrainer` and `GRPOTrainer`.
     """
 
-    def __init__(self, *, peers: Peers = ALONE, **keywords: Any) -> None:
+    def __init__(self, *, process_group: ProcessGroup = ALONE, **keywords: Any) -> None:
         self._dead = False
         self._scored: torch.Tensor | None = None
-        self._mismatch = Mismatch(keywords["args"].epsilon, peers)
-        super().__init__(peers=peers, **keywords)
+        self._mismatch = Mismatch(keywords["args"].epsilon, process_group)
+        super().__init__(process_group=process_group, **keywords)
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -120,7 +120,7 @@ class LiveRowTrainer(RunTrainer, GRPOTrainer):  # type: ignore[misc]
                 batch,
                 self.args.steps_per_generation,
                 merge=self.loss_type == "dapo",
-                most=lambda live: max(self._peers.gather(live)),
+                most=lambda live: max(self._process_group.gather(live)),
             )
             batch["num_items_in_batch"] = self.accelerator.gather(batch["num_items_in_batch"]).sum()
             self._dead = not bool(self.accelerator.gather((batch["advantages"] != 0).any()).any())
@@ -207,12 +207,12 @@ class LiveRowTrainer(RunTrainer, GRPOTrainer):  # type: ignore[misc]
 
 
 class _MarkComplete(TrainerCallback):  # type: ignore[misc]
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
+    def __init__(self, process_group: ProcessGroup) -> None:
+        self._process_group = process_group
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._peers.wait()  # each has written its part
-        if self._peers.first:
+        self._process_group.wait()  # each has written its part
+        if self._process_group.first:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             mark_complete(folder)
 
@@ -357,11 +357,11 @@ class Mismatch:
 
     Args:
         epsilon: Half-width of the clip range of the loss, to count what lies outside.
-        peers: The processes that train together: the figures are over the tokens of all.
+        process_group: The processes that train together: the figures are over the tokens of all.
     """
 
-    def __init__(self, epsilon: float, peers: Peers = ALONE) -> None:
-        self._epsilon, self._peers = epsilon, peers
+    def __init__(self, epsilon: float, process_group: ProcessGroup = ALONE) -> None:
+        self._epsilon, self._process_group = epsilon, process_group
         self._parts: list[torch.Tensor] = []
 
     def add(self, trained: torch.Tensor, sampled: torch.Tensor, own: torch.Tensor) -> None:
@@ -400,7 +400,7 @@ class Mismatch:
             float(difference.abs().max()) if len(difference) else 0.0,
             int(((ratio - 1).abs() > self._epsilon).sum()),
         )
-        tokens, divergence, largest, outside = zip(*self._peers.gather(said), strict=True)
+        tokens, divergence, largest, outside = zip(*self._process_group.gather(said), strict=True)
         n = sum(tokens)
         if not n:
             return {}

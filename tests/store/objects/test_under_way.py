@@ -19,12 +19,12 @@ from trace_assets.store.objects import under_way
 from trace_assets.store.objects.remote import RemoteHome
 from trace_assets.store.objects.under_way import UnderWay
 from trace_assets.store.objects.work import Work, release
-from trace_assets.store.unfinished import COMPLETE, workplace_of
+from trace_assets.store.unfinished import COMPLETE, run_directory_of
 
 JOURNAL = Path("journals", "rollouts", "shop-1", "0-1.jsonl")
 ANSWER = Path("answers", "ab", "ab12.json")
 SPENT = Path("answers", "spent.jsonl")
-WORKPLACE = workplace_of(Path("models", "adapters", "one-1"))
+RUN_DIRECTORY = run_directory_of(Path("models", "adapters", "one-1"))
 
 
 @pytest.fixture
@@ -44,10 +44,10 @@ def append(folder: Path, name: Path, *lines: str) -> None:
 
 
 def checkpoint(folder: Path, iteration: int, complete: bool = True) -> Path:
-    place = folder / WORKPLACE / "checkpoints" / f"checkpoint-{iteration}"
+    place = folder / RUN_DIRECTORY / "checkpoints" / f"checkpoint-{iteration}"
     place.mkdir(parents=True)
     (place / "optimizer.pt").write_bytes(str(iteration).encode() * 1000)
-    append(folder, WORKPLACE / "curve.jsonl", f'{{"iteration": {iteration}}}')
+    append(folder, RUN_DIRECTORY / "curve.jsonl", f'{{"iteration": {iteration}}}')
     if complete:
         (place / COMPLETE).write_text("of these files")
     return place
@@ -85,7 +85,7 @@ def test_another_machine_goes_on_from_what_was_under_way(machines: Machines) -> 
     one = begun(machines)
     one.send_meanwhile()
     append(one.folder, JOURNAL, "third")
-    (one.folder / WORKPLACE / "candidate-1.safetensors").write_bytes(b"1" * (under_way.COPIED_BYTES + 1))
+    (one.folder / RUN_DIRECTORY / "candidate-1.safetensors").write_bytes(b"1" * (under_way.COPIED_BYTES + 1))
     checkpoint(one.folder, 2)
     checkpoint(one.folder, 3, complete=False)
     assert sender(one).send() > under_way.COPIED_BYTES
@@ -159,13 +159,13 @@ def test_an_old_checkpoint_goes_and_a_finished_run_stays_until_the_home_is_sent(
     shutil.rmtree(checkpoint(one.folder, 2).with_name("checkpoint-1"))
     under.send()
     with_second = kept(one.folder)
-    shutil.rmtree(one.folder / WORKPLACE)
+    shutil.rmtree(one.folder / RUN_DIRECTORY)
     (one.folder / JOURNAL).unlink()
     under.send()
     assert kept(lost(machines, one).folder) == with_second
 
 
-def test_a_workplace_that_is_written_to_all_the_time_stays_as_it_was_sent(
+def test_a_run_directory_that_is_written_to_all_the_time_stays_as_it_was_sent(
     machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = begun(machines)
@@ -175,7 +175,7 @@ def test_a_workplace_that_is_written_to_all_the_time_stays_as_it_was_sent(
     copy = shutil.copy2
 
     def while_written(source: Path, target: Path) -> object:
-        append(one.folder, WORKPLACE / "curve.jsonl", "more")
+        append(one.folder, RUN_DIRECTORY / "curve.jsonl", "more")
         return copy(source, target)
 
     monkeypatch.setattr(shutil, "copy2", while_written)

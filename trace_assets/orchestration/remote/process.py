@@ -196,7 +196,7 @@ def adapter_code(name: str) -> str:
 
 def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
     from trace_assets.assets.adapter import MIXED, make_adapter, make_mixed
-    from trace_assets.training.distributed import join_peers
+    from trace_assets.training.distributed import join_process_group
 
     if request["code"] != adapter_code(request["name"]):
         raise InputError(
@@ -209,7 +209,7 @@ def _train(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
         make_mixed(study, on_point)
         return None
     recomputed = make_adapter(study, request["name"], on_point)[2]
-    everybody = join_peers(study.settings.training).gather(asdict(recomputed))
+    everybody = join_process_group(study.settings.training).gather(asdict(recomputed))
     return {name: sum(one[name] for one in everybody) for name in everybody[0]}
 
 

@@ -23,14 +23,14 @@ from trace_assets.store.objects.bucket import SMALL_BYTES
 from trace_assets.store.objects.download import THREADS, fetch, require_names
 from trace_assets.store.objects.remote import Content, Piece, RemoteHome, State, Stored, held
 from trace_assets.store.objects.upload import send_file
-from trace_assets.store.unfinished import files_of_workplace, journals, paid_answers, workplaces
+from trace_assets.store.unfinished import files_of_run_directory, journals, paid_answers, run_directories
 
 SEGMENTS = 64
 """After so many segments of a journal the small ones at its end are sent again as one."""
 COPIED_BYTES = 1 << 20
-"""Files of a workplace up to this size are copied, larger ones linked: only small ones are appended to."""
+"""Files of a run directory up to this size are copied, larger ones linked: only small ones grow."""
 TRIES = 3
-"""How often a moment is sought in which a workplace is not written to."""
+"""How often a moment is sought in which a run directory is not written to."""
 
 Parts = tuple[Content, ...]
 
@@ -86,8 +86,8 @@ class UnderWay:
         ) as scratch:
             for path in (*journals(self._folder), *paid_answers(self._folder)):
                 self._take_loose(path, state, now, sending)
-            for number, workplace in enumerate(workplaces(self._folder)):
-                self._take_workplace(workplace, Path(scratch, str(number)), state, now, sending)
+            for number, run_directory in enumerate(run_directories(self._folder)):
+                self._take_run_directory(run_directory, Path(scratch, str(number)), state, now, sending)
         if now == before and state.pointer.under_way_of == self._worker:
             return sending.size
         if not now and state.pointer.under_way is None:
@@ -147,14 +147,14 @@ class UnderWay:
         self._grown[name] = (here, tuple(parts))
         return tuple(parts)
 
-    def _take_workplace(
-        self, workplace: Path, scratch: Path, state: State, now: dict[str, Piece], sending: _Sending
+    def _take_run_directory(
+        self, run_directory: Path, scratch: Path, state: State, now: dict[str, Piece], sending: _Sending
     ) -> None:
-        """Send a workplace as it is at one moment; while none is found, what was sent of it stays."""
-        moment = _moment(workplace, scratch)
+        """Send a run directory as it is at one moment; while none is found, what was sent of it stays."""
+        moment = _moment(run_directory, scratch)
         if moment is None:
             return
-        whole = workplace.relative_to(self._folder).as_posix()
+        whole = run_directory.relative_to(self._folder).as_posix()
         found: dict[str, Piece] = {}
         for inside, path in moment.items():
             about = path.stat()
@@ -217,11 +217,11 @@ def _holds(path: Path, parts: Sequence[Content], start: int = 0) -> bool:
         return all(hashlib.sha256(file.read(one.size)).hexdigest() == one.sha256 for one in parts)
 
 
-def _moment(workplace: Path, scratch: Path) -> dict[str, Path] | None:
-    """Return the files of a workplace at one moment, by their names in it; None where none was found."""
+def _moment(run_directory: Path, scratch: Path) -> dict[str, Path] | None:
+    """Return the files of a run directory at one moment, by their names in it; None where none was found."""
     for attempt in range(TRIES):
         folder = scratch / str(attempt)
-        before = _seen(workplace)
+        before = _seen(run_directory)
         if not before:
             return None
         links: dict[str, Path] = {}
@@ -230,28 +230,32 @@ def _moment(workplace: Path, scratch: Path) -> dict[str, Path] | None:
                 links[name] = folder / name
                 links[name].parent.mkdir(parents=True, exist_ok=True)
                 if before[name][1] > COPIED_BYTES:
-                    os.link(workplace / name, links[name])
+                    os.link(run_directory / name, links[name])
                 else:
-                    shutil.copy2(workplace / name, links[name])
-            if _seen(workplace) == before:
+                    shutil.copy2(run_directory / name, links[name])
+            if _seen(run_directory) == before:
                 return links
         shutil.rmtree(folder, ignore_errors=True)
     return None
 
 
-def _seen(workplace: Path) -> dict[str, tuple[int, int, int]]:
+def _seen(run_directory: Path) -> dict[str, tuple[int, int, int]]:
     found: dict[str, tuple[int, int, int]] = {}
-    for path in files_of_workplace(workplace):
+    for path in files_of_run_directory(run_directory):
         with suppress(FileNotFoundError):
             about = path.stat()
-            found[path.relative_to(workplace).as_posix()] = (about.st_ino, about.st_size, about.st_mtime_ns)
+            found[path.relative_to(run_directory).as_posix()] = (
+                about.st_ino,
+                about.st_size,
+                about.st_mtime_ns,
+            )
     return found
 
 
 def take_up(remote: RemoteHome, state: State, folder: Path) -> int:
     """Lay what another worker had under way over the home in a folder.
 
-    A workplace takes the place of the one that is there; of two journals of one name the longer counts.
+    A run directory takes the place of the one that is there; of two journals of one name the longer counts.
 
     Args:
         remote: The home.
@@ -281,7 +285,7 @@ def take_up(remote: RemoteHome, state: State, folder: Path) -> int:
         fetched.mkdir()
         fetch(remote, parts, fetched, {}, THREADS)
         for whole in sorted({piece.whole for piece in wanted.values() if piece.whole}):
-            building = Path(scratch, "workplace")
+            building = Path(scratch, "run_directory")
             for name, piece in wanted.items():
                 if piece.whole == whole:
                     _join(piece, fetched, building / Path(name).relative_to(whole))
