@@ -17,9 +17,8 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from trace_assets.definitions import build
-from trace_assets.orchestration import connections, dagster_runs
-from trace_assets.orchestration.connections import kept_connections
-from trace_assets.orchestration.dagster_runs import asset_job
+from trace_assets.orchestration import cheaper_dagster
+from trace_assets.orchestration.cheaper_dagster import asset_job, kept_connections
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.worker_pool import materialize_here
@@ -90,7 +89,7 @@ def test_a_child_lets_go_of_its_parents_connections(tmp_path: Path) -> None:
         instance.add_dynamic_partitions("task_batch", ["one"])
         child = os.fork()
         if child == 0:
-            os._exit(0 if not connections._kept.engines and not connections._kept.users else 1)
+            os._exit(0 if not cheaper_dagster._kept.engines and not cheaper_dagster._kept.users else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert logs(home) == ["index.db-wal"]
         assert instance.get_dynamic_partitions("task_batch") == ["one"]
@@ -129,11 +128,11 @@ def test_a_dagster_that_is_built_otherwise_works_as_it_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is reached for in Dagster makes it faster; nothing hangs on it."""
-    monkeypatch.setattr(connections, "_STORAGES", ("dagster._core.storage.nowhere", "dagster.version"))
-    monkeypatch.setattr(dagster_runs, "COMPUTE_LOGS", "dagster._core.execution.nowhere")
+    monkeypatch.setattr(cheaper_dagster, "_STORAGES", ("dagster._core.storage.nowhere", "dagster.version"))
+    monkeypatch.setattr(cheaper_dagster, "COMPUTE_LOGS", "dagster._core.execution.nowhere")
     monkeypatch.delattr(dg.JobDefinition, "as_ephemeral_job")
     study = Study(Home.open(tmp_path), Settings())
     definitions = build(study)
     assert asset_job(definitions) is definitions.resolve_implicit_global_asset_job_def()
     with kept_connections():
-        dagster_runs.show_by_threads()
+        cheaper_dagster.show_by_threads()

@@ -10,7 +10,7 @@ import pytest
 from dagster._core.execution.compute_logs import mirror_stream_to_file
 
 from trace_assets.definitions import build
-from trace_assets.orchestration.dagster_runs import show_by_threads
+from trace_assets.orchestration.cheaper_dagster import show_by_threads
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.worker_pool import materialize_here

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from trace_assets.definitions import graph
-from trace_assets.orchestration.connections import kept_connections
+from trace_assets.orchestration.cheaper_dagster import kept_connections
 from trace_assets.orchestration.forecast import likely_to_follow
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step

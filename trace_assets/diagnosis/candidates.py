@@ -22,6 +22,11 @@ from trace_assets.diagnosis.label_matrix import CODES, LACKING, NA, NO_EVIDENCE,
 from trace_assets.records import ExpectedAction
 from trace_assets.settings import Discovery
 
+# What tasks themselves demand is no mistake: proposals that accuse the very calls of the ground truth. A
+# ban found in what runs do, or read in a policy, may be a misreading: `refrain from changing a one-way
+# trip`, where half of the tasks ask for just that. Known without a look at any outcome; ground truths are
+# opened for proposals only, never for labels.
+
 DEMANDED = 0.2
 """Share of the runs that lack it whose tasks demand the accused call, above which it is refuted."""
 MIN_DEMANDED = 2

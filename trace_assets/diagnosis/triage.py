@@ -27,10 +27,16 @@ from trace_assets.diagnosis.attribution.grading import (
     tool_exception,
     wrong_demand,
 )
-from trace_assets.diagnosis.attribution.ground_truth import other_order, unsaid_option, written_before
+from trace_assets.diagnosis.attribution.ground_truth import (
+    another_look,
+    demanded_look,
+    literal_demand,
+    other_order,
+    unsaid_option,
+    written_before,
+)
 from trace_assets.diagnosis.attribution.script import contradiction, denied_state, users_choice
 from trace_assets.diagnosis.attribution.simulator import never_stopped, out_of_part, stopped_first, stuck
-from trace_assets.diagnosis.attribution.strictness import another_look, demanded_look, literal_demand
 from trace_assets.diagnosis.attribution.told import told_otherwise, untold
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.records import Trajectory, Triage

@@ -149,6 +149,11 @@ def _elements(
         yield Problem(path=str(path), position=position, message=message, kind="too_large")
 
 
+# A file that is one conversation is read together with what lies beside it, where its folder is the run's:
+# `run-7/transcript.json` with `run-7/result.json` becomes one trajectory, called by the folder, with every
+# field of the other objects that a line of `openai_chat` may have. Files are read so only where no other form
+# fits.
+
 _BESIDE = 1 << 20
 """Bytes of a file beside a conversation that may say how it ended; larger ones are data."""
 _FEW = 50

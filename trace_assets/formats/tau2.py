@@ -217,6 +217,11 @@ def _sum(spent: list[dict[str, Any]], key: str) -> int:
 _OWN = frozenset({"termination_reason", "reward_info"})
 
 
+# A run with a file for each simulation: `results.json` and `simulations/*.json`, or one of them. One that
+# lies alone tells neither its domain nor its task: the target is then named after the folder, and what is
+# expected is taken from what was checked.
+
+
 class Tau2FolderImporter:
     """Reads the runs that tau2-bench writes as folders."""
 

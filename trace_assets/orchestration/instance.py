@@ -19,7 +19,7 @@ import dagster as dg
 from sqlalchemy.exc import SQLAlchemyError
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.orchestration.connections import close_run
+from trace_assets.orchestration.cheaper_dagster import close_run
 from trace_assets.store import Home
 from trace_assets.store.database import database_of
 from trace_assets.store.files import replace_folder, replacing_file

@@ -25,9 +25,8 @@ from uuid import uuid4
 import dagster as dg
 
 from trace_assets.errors import plain_interrupts, plain_warnings
-from trace_assets.orchestration.connections import close_run, kept_connections
+from trace_assets.orchestration.cheaper_dagster import asset_job, close_run, kept_connections, show_by_threads
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
-from trace_assets.orchestration.dagster_runs import asset_job, show_by_threads
 from trace_assets.orchestration.instance import lay_run_file
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.pool import Needs, WorkerDied

@@ -29,6 +29,12 @@ from trace_assets.training.demonstrations import Demonstrations
 from trace_assets.training.episodes import Row, to_row
 from trace_assets.training.plan import Plan
 
+# A policy that is shown some hundred episodes learns by heart which order number comes where, long before
+# it learns to find the number in what it read. So each time an episode is learned its identifiers are
+# others, the same ones throughout: words of letters and digits, such as K48, that the agent copied. Only
+# their digits change, into those of another that occurs in some demonstration, since letters often tell
+# kinds apart. Such an episode was not played: nothing but imitation is to rest on it.
+
 IDENTIFIER = re.compile(r"\b(?=\w*[A-Za-z])(?=\w*[0-9])\w+\b")
 
 

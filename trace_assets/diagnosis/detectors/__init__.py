@@ -7,7 +7,7 @@ Families of one kind share a file. To add one, write a class that fits `protocol
 from __future__ import annotations
 
 from trace_assets.diagnosis.detectors.argument_values import StaleValue, UnsupportedArgument
-from trace_assets.diagnosis.detectors.consent import WriteAfterRefusal, WriteWithoutConsent
+from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
 from trace_assets.diagnosis.detectors.limit_exceeded import LimitExceeded
@@ -20,14 +20,16 @@ from trace_assets.diagnosis.detectors.missing_looks import (
     UnverifiedWrite,
     WriteWithoutRead,
 )
-from trace_assets.diagnosis.detectors.object_untouched import ObjectUntouched
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
-from trace_assets.diagnosis.detectors.unasked_condition import UnaskedCondition
-from trace_assets.diagnosis.detectors.unfinished_work import EndedWithWorkOpen, UnfinishedDeed
+from trace_assets.diagnosis.detectors.unfinished_work import (
+    EndedWithWorkOpen,
+    ObjectUntouched,
+    UnfinishedDeed,
+)
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstClauses, WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_past_date import WritePastDate

@@ -19,6 +19,10 @@ from trace_assets.environments.templates.object_context import Filled, Ground
 from trace_assets.environments.templates.problems import thin
 from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENINGS, sources
 
+# A recipe draws records from values that were seen, and among these are such as forbid what the right way
+# does: a flight that has left, a contract that has ended. What decides on purpose stays; all else is drawn so
+# that the change is right, by every other rule of the policy.
+
 ENOUGH_DATES = 6
 """Where fewer dates that were seen keep to the policy, others are drawn beside them."""
 HOURS_AROUND = (-2160, -1440, -720, -480, -240, -120, -48, -20, -6, 6, 20, 48, 120, 240, 480, 720, 1440, 2160)
