@@ -165,14 +165,6 @@ class CodeGraph:
             module, name = known.imports[name]
         return None
 
-    def module_of(self, module: str, name: str) -> str | None:
-        """Return the module that a name stands for in another one; None where it stands for none."""
-        known = self._module(module).imports.get(name)
-        if known is None:
-            return None
-        inner = known[0] if known[1] is None else ".".join(filter(None, known))
-        return inner if self.is_module(inner) and (known[1] is None or not self._find(*known)) else None
-
     def _is_passed(self, module: str) -> bool:
         return any(module == one or module.startswith(f"{one}.") for one in self._passed)
 

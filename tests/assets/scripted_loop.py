@@ -22,6 +22,7 @@ import pytest
 from filelock import FileLock
 
 from tests.assets.stand_in import stand_in
+from tests.scripted_policies import ScriptedPolicy
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import StageResult
 from trace_assets.assets.curriculum import taught
@@ -34,7 +35,7 @@ from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Answer, AtRisk, sync
 from trace_assets.orchestration.worker_pool import Outcome
-from trace_assets.policies.protocol import Conversation, ScriptedPolicy
+from trace_assets.policies.protocol import Conversation
 from trace_assets.records import (
     Adapter,
     ArmSummary,

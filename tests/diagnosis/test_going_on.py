@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.diagnosis.test_repair import capability, careless, label, played
+from tests.scripted_policies import ScriptedPolicy
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.repair import measure as measuring
 from trace_assets.diagnosis.repair.going_on import PLACEBO, GoingOn
@@ -17,7 +18,7 @@ from trace_assets.diagnosis.repair.measure import Measured, measure
 from trace_assets.diagnosis.repair.shares import decisive_shares, excess
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import Unavailable
-from trace_assets.policies.protocol import Conversation, ScriptedPolicy
+from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Capability, DecisiveShare, Label, Message, Task, Trajectory
 from trace_assets.rollouts.runner import Journal
 from trace_assets.settings import Targets

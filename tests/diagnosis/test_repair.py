@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.scripted_policies import ScriptedPolicy
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.transcript import Transcript
@@ -20,7 +21,7 @@ from trace_assets.diagnosis.repair.shares import decisive_shares, decisive_words
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import Unavailable
-from trace_assets.policies.protocol import Conversation, ScriptedPolicy
+from trace_assets.policies.protocol import Conversation
 from trace_assets.records import (
     Capability,
     Label,

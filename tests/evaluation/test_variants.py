@@ -164,8 +164,8 @@ def test_a_policy_that_is_down_gives_faults_and_no_failures(tmp_path: Path) -> N
 @pytest.mark.train
 def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
     pytest.importorskip("peft")
+    from tests.untrained import make_untrained
     from trace_assets.policies.lora import load_model
-    from trace_assets.training.demo_agent.model import make_untrained
 
     base = make_untrained(tmp_path / "base", seed=0)
     _random_adapter(load_model(base), tmp_path / "x")

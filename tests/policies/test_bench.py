@@ -24,7 +24,7 @@ OPTIONS = argparse.Namespace(rounds=2, max_turns=2)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from trace_assets.training.demo_agent.model import make_untrained
+    from tests.untrained import make_untrained
 
     return make_untrained(tmp_path_factory.mktemp("agent") / "model")
 

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.scripted_policies import always_say, replay
 from trace_assets.errors import InputError
-from trace_assets.policies.protocol import Conversation, Policy, always_say, replay
+from trace_assets.policies.protocol import Conversation, Policy
 from trace_assets.records import Message
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from trace_assets.policies.protocol import Conversation, ScriptedPolicy
+from tests.scripted_policies import ScriptedPolicy
+from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Check, Message, Split, Task, ToolCall, ToolSpec, Verdict
 from trace_assets.targets.protocol import Step
 

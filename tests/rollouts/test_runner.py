@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from counting_target import CountingTarget, obey, obeying
 
+from tests.scripted_policies import ScriptedPolicy, always_say, replay
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.policies.protocol import Conversation, Reply, ScriptedPolicy, always_say, replay
+from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Message, ToolCall, Trajectory
 from trace_assets.rollouts.runner import Journal, Trial, roll_out, run_rollouts
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripted_policies import replay as scripted
 from trace_assets.environments.audit.battery import _run
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.errors import CheckFailed, InputError
-from trace_assets.policies.protocol import replay as scripted
 from trace_assets.records import Environment, Message, UnconfirmedReward
 from trace_assets.resources.sandbox import (
     permutation_for,

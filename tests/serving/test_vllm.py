@@ -66,7 +66,8 @@ def launch_in(folder: Path) -> Launch:
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
-    from trace_assets.training.demo_agent.model import TINY, make_untrained
+    from tests.untrained import make_untrained
+    from trace_assets.training.demo_agent.model import TINY
 
     base = make_untrained(folder / "base", shape=replace(TINY, head_dim=32))
     adapters = {}

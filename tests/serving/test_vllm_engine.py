@@ -171,7 +171,7 @@ def test_what_it_does_not_have_is_named(models: Launch, target: EmbeddedTarget, 
 
 
 def test_what_cannot_be_started_is_told(models: Launch, tmp_path: Path) -> None:
-    from trace_assets.training.demo_agent.model import make_untrained
+    from tests.untrained import make_untrained
 
     with pytest.raises(InputError, match="not a PEFT adapter"):
         VllmPolicy(models.model, adapters={"a": tmp_path}, **OPTIONS)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.untrained import make_untrained
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.settings import BaseModelSection, Targets
 from trace_assets.system.progress import progress
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.training.demo_agent import pretraining, tokenizer
-from trace_assets.training.demo_agent.model import make_untrained
 from trace_assets.training.demo_agent.pretraining import RECIPE_FILE, BaseCheck, BaseRun, train_base
 
 pytestmark = pytest.mark.train

@@ -14,11 +14,11 @@ pytestmark = pytest.mark.train
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 
+from tests.untrained import make_untrained  # noqa: E402
 from trace_assets.policies.lora import load_model, merge_folder  # noqa: E402
 from trace_assets.training import composition  # noqa: E402
 from trace_assets.training.checkpoints import adapter_id, write_adapter  # noqa: E402
 from trace_assets.training.composition import compose_adapters, composition_id, refusal  # noqa: E402
-from trace_assets.training.demo_agent.model import make_untrained  # noqa: E402
 
 KINDS: dict[str, dict[str, Any]] = {
     "cancel": {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "up_proj"]},

@@ -19,11 +19,11 @@ pytest.importorskip("peft")
 
 from safetensors.torch import load_file  # noqa: E402
 
+from tests.untrained import make_untrained  # noqa: E402
 from trace_assets.assets import evaluation as stage  # noqa: E402
 from trace_assets.study import Study  # noqa: E402
 from trace_assets.training.checkpoints import adapter_id  # noqa: E402
 from trace_assets.training.composition import Merge, merge_adapters  # noqa: E402
-from trace_assets.training.demo_agent.model import make_untrained  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ from tests.quick import examples
 
 pytest.importorskip("transformers")
 
+from tests.untrained import make_untrained
 from trace_assets.errors import InputError
 from trace_assets.policies.chat_template import as_chat
 from trace_assets.records import Message, ToolCall
 from trace_assets.targets.embedded.demonstrations import demonstrations
 from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS
 from trace_assets.targets.embedded.generator import NUMBERS
-from trace_assets.training.demo_agent.model import make_untrained
 from trace_assets.training.demo_agent.tokenizer import (
     END,
     GENERATION_PROMPT,

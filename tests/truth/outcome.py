@@ -16,13 +16,15 @@ from trace_assets.diagnosis.detector_analyst import Analyst, DetectorAnalyst
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.expected.facts import Facts
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
-from trace_assets.diagnosis.failure_causes import Diagnosed, Explainer, explain
+from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import RULES, Known, triage
 from trace_assets.records import Capability, FailureCause, Task, Trajectory
 from trace_assets.settings import ContrastSection, Discovery, Selection
 
+Explainer = Callable[[Diagnosed], list[FailureCause]]
+"""Explains failures, one row for each that did not pass; `explain` is the product's."""
 DOMAINS = ("airline", "retail", "telecom")
 ALWAYS = frozenset({"agents_end"})
 """Rules that accuse nobody: they are never left out."""

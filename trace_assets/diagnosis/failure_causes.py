@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
@@ -66,14 +66,6 @@ class Diagnosed:
     repaired: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     judged: Mapping[tuple[str, str], LackCause] = field(default_factory=dict)
     proposals: Sequence[Proposal] = ()
-
-
-class Explainer(Protocol):
-    """Explains failures. Deterministic where it says `source = "rule"`."""
-
-    def __call__(self, diagnosed: Diagnosed) -> list[FailureCause]:
-        """Return one row for each trajectory of the triage that did not pass, in its order."""
-        ...
 
 
 def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -199,21 +198,6 @@ def _start_and_drop(pool: SandboxPool) -> None:
     box = pool.backend.start()
     box.on_death = pool._bury
     box.fail()
-
-
-def resets_in_all(pool: SandboxPool, sandboxes: int = 4, repeat: int = 100) -> Figure:
-    """Resets a second over several sandboxes, each asked by a thread of its own."""
-    environments = [pool.environment(f"{EXAMPLE}# {number}\n") for number in range(sandboxes)]
-    for one in environments:
-        one.tools()
-    with ThreadPoolExecutor(sandboxes) as threads:
-
-        def all_at_once() -> None:
-            list(threads.map(lambda one: [one.reset(1).close() for _ in range(repeat)], environments))
-
-        taken = seconds(5, all_at_once)
-    rates = [sandboxes * repeat / one for one in taken]
-    return figure(f"resets in {sandboxes} sandboxes", "1/s", rates, 500, at_most=False)
 
 
 Status = Literal["ok", "slow", "failed", "skipped"]

@@ -6,13 +6,14 @@ import argparse
 import json
 import os
 import platform
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 from tests.bench.sandbox import baselines, damage
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.docker import DockerBackend
 from trace_assets.sandbox.pool import SandboxPool, open_pool
-from trace_assets.sandbox.timing import Figure, resets_in_all, speed
+from trace_assets.sandbox.timing import EXAMPLE, Figure, figure, seconds, speed
 
 _HEAD = ["", "unit", "n", "p50", "p95", "target", ""]
 
@@ -32,6 +33,21 @@ def measure(pool: SandboxPool, arguments: argparse.Namespace) -> list[Figure]:
         if arguments.image:
             found += baselines.offline_image(pool.backend.client())
     return found
+
+
+def resets_in_all(pool: SandboxPool, sandboxes: int = 4, repeat: int = 100) -> Figure:
+    """Resets a second over several sandboxes, each asked by a thread of its own."""
+    environments = [pool.environment(f"{EXAMPLE}# {number}\n") for number in range(sandboxes)]
+    for one in environments:
+        one.tools()
+    with ThreadPoolExecutor(sandboxes) as threads:
+
+        def all_at_once() -> None:
+            list(threads.map(lambda one: [one.reset(1).close() for _ in range(repeat)], environments))
+
+        taken = seconds(5, all_at_once)
+    rates = [sandboxes * repeat / one for one in taken]
+    return figure(f"resets in {sandboxes} sandboxes", "1/s", rates, 500, at_most=False)
 
 
 def _machine() -> str:

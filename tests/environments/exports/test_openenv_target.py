@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.environments.exports.conftest import Action, Export, interpreter_with, native, say_action, scripts
+from tests.scripted_policies import ScriptedPolicy, always_say
 from trace_assets.errors import InputError
-from trace_assets.policies.protocol import ScriptedPolicy, always_say
 from trace_assets.records import Message, ToolCall, Verdict
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.sandbox import SandboxPool

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripted_policies import ScriptedPolicy
 from trace_assets.errors import InputError, Unavailable, UserFault
-from trace_assets.policies.protocol import ScriptedPolicy
 from trace_assets.records import Message, Task, ToolCall
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.targets.process.answers import TargetDied, TargetFault, TargetHung

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from tests.scripted_policies import ScriptedPolicy
 from trace_assets.diagnosis.repair.measure import measure, why_not
-from trace_assets.policies.protocol import Conversation, ScriptedPolicy
+from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Capability, Label, Message, ToolCall
 from trace_assets.rollouts.runner import Trial, run_rollouts
 from trace_assets.targets.process.target import ProcessTarget

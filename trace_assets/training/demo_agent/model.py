@@ -133,13 +133,6 @@ def save_agent(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, fold
     tokenizer.save_pretrained(folder)
 
 
-def make_untrained(folder: Path, seed: int = 0, shape: AgentShape = TINY) -> Path:
-    """Write an agent with random weights: takes a second, and is enough to try an engine with."""
-    tokenizer = new_tokenizer()
-    save_agent(new_agent(tokenizer, seed, shape), tokenizer, folder)
-    return folder
-
-
 def describe_model(path: str) -> BaseCheckpoint:
     """Describe a Hugging Face folder or a model on the hub. Its weights are not loaded.
 
