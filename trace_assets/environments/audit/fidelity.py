@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trace_assets.diagnosis.leak import out_of_fold
 from trace_assets.environments.audit import fidelity_results
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.fidelity_material import (
+from trace_assets.environments.audit.fidelity_results import (
     MIN_REAL,
     NO_CONTRACT,
     focus_of,
