@@ -254,10 +254,6 @@ def console(*, stderr: bool = False, file: IO[str] | None = None, width: int | N
 def known_items(study: Study, names: Sequence[str]) -> list[Item]:
     """Return the items that names such as `routing`, `adapter` or `adapter[x]` stand for.
 
-    Args:
-        study: The study.
-        names: Asset names, with or without a partition in brackets.
-
     Returns:
         The items; the name of a partitioned asset alone stands for all of its partitions.
 

@@ -62,12 +62,7 @@ class GrowingTable:
         yield from sorted_parts(self._raw, self.record, self._waiting)
 
     def finish(self, version: str, *, is_sorted: bool = False) -> None:
-        """Complete the table.
-
-        Args:
-            version: Its content version.
-            is_sorted: Whether it came in the order of its key.
-        """
+        """Complete the table."""
         if not is_sorted:
             self.replace(self.parts(), lambda: version)
             return

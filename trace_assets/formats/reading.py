@@ -262,10 +262,6 @@ def find_array(path: Path, key: str, allowance: Allowance = OF_MACHINE) -> Array
 def find_elements(path: Path, allowance: Allowance = OF_MACHINE) -> Array | None:
     """Find the elements of a file that is one array; None when it is none.
 
-    Args:
-        path: A JSON file.
-        allowance: Memory that this may take.
-
     Raises:
         OSError: The file cannot be read.
     """

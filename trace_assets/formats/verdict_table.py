@@ -113,11 +113,7 @@ def set_apart(paths: Sequence[Path], format: str) -> tuple[list[Path], Verdicts]
 
 
 def _read_verdicts(paths: Sequence[Path]) -> Verdicts:
-    """Read tables; of one trajectory that two rows judge otherwise nothing is taken, and it is told of.
-
-    Args:
-        paths: Files of which `is_verdict_table` holds.
-    """
+    """Read tables; of one trajectory that two rows judge otherwise nothing is taken, and it is told of."""
     found = Verdicts(paths)
     for path in paths:
         try:

@@ -112,10 +112,6 @@ def spent_in(home: Home, world: int) -> list[Spent]:
     """Read off a world's tables what its arms took.
 
     Arms that choose otherwise among the same adapters take what the routed arm takes.
-
-    Args:
-        home: Of the world.
-        world: Its number.
     """
     with Warehouse(home) as warehouse:
         rows = [Spent(world=world, **row) for row in warehouse.ready(QUERY).iter_rows(named=True)]

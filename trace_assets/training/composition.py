@@ -49,10 +49,6 @@ def rank_of_sum(folders: Sequence[Path]) -> int:
 def refusal(members: Mapping[str, Path], largest_rank: int | None) -> str:
     """Say why a set cannot be served; empty where it can.
 
-    Args:
-        members: Name -> PEFT folder.
-        largest_rank: Of what serves; None has no bound.
-
     Raises:
         InputError: A folder's configuration cannot be read.
     """

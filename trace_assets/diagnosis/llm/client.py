@@ -164,10 +164,6 @@ class ModelServer:
     def run(self, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> bool:
         """Work on items, a bounded number at once, and close the connections.
 
-        Args:
-            items: Taken from as there is room.
-            work: What to do with one; asks questions.
-
         Returns:
             Whether all were begun: False when the cap was reached, after what was in flight ended.
 

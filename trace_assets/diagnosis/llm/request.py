@@ -115,12 +115,7 @@ class Question(Generic[A]):
         return (None if complaints else answer), complaints
 
     def piece(self, text: str, before: A | None = None) -> tuple[A | None, list[str]]:
-        """Return what is good of the answer so far, and what still has to be asked for.
-
-        Args:
-            text: A reply.
-            before: What earlier replies to the same question gave.
-        """
+        """Return what is good of the answer so far, and what still has to be asked for."""
         found, complaints = read_reply(text, self.schema)
         answer = before
         for one in found:

@@ -302,9 +302,6 @@ class Redacted:
 def redact(messages: Sequence[Message]) -> Redacted:
     """Return what of a transcript may be shown to a labeller.
 
-    Args:
-        messages: All of a trajectory's messages.
-
     >>> user, agent = Message(role="user", content="hi ###STOP###"), Message(role="assistant", content="bye")
     >>> redact([user, agent, user]).messages[0][1].content
     'hi [struck out]'

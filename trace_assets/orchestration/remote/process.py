@@ -184,11 +184,7 @@ def _end(*_: object) -> NoReturn:
 
 
 def adapter_code(name: str) -> str:
-    """Return the version of the code that decides an adapter, as this interpreter has it.
-
-    Args:
-        name: A capability, or `mixed` for the arm.
-    """
+    """Return the version of the code that decides an adapter, as this interpreter has it."""
     from trace_assets.assets.adapter import MIXED
 
     return code_version("mixed_adapter" if name == MIXED else "adapter")

@@ -90,12 +90,7 @@ class RftEnvironments(Rft):
 
 
 def sample_passed(player: Player, plan: Plan) -> list[Row]:
-    """Play a plan's groups with the weights as they are, and return the episodes that passed.
-
-    Args:
-        player: Who plays.
-        plan: Tasks and rollouts a task.
-    """
+    """Play a plan's groups with the weights as they are, and return the episodes that passed."""
     from trace_assets.training.warm_start import learnable
 
     passed: list[Row] = []

@@ -142,11 +142,7 @@ class GenericDesk(OneAdapter):
 
 
 def other_desk(world: PlayedWorld) -> EmbeddedTarget:
-    """Return the order desk that is trained on: another one than the world's, with as many tasks.
-
-    Args:
-        world: Its target may be anything.
-    """
+    """Return the order desk that is trained on: another one than the world's, with as many tasks."""
     section, target = world.study.settings.targets, world.study.target
     is_own = isinstance(target, EmbeddedTarget) and target.desk == GENERIC
     return EmbeddedTarget(

@@ -152,12 +152,7 @@ class ShuffledLabels(_OtherChoice):
 
 
 def shuffled(one: Evidence, lots: random.Random) -> Evidence:
-    """Give each trajectory the labels of another, among those of one policy; outcomes stay where they are.
-
-    Args:
-        one: Labels beside outcomes.
-        lots: Draws.
-    """
+    """Give each trajectory the labels of another, among those of one policy; outcomes stay where they are."""
     of_policy: dict[str | None, list[str]] = defaultdict(list)
     for row in sorted(one.triage, key=lambda row: row.trajectory_id):
         of_policy[row.policy].append(row.trajectory_id)

@@ -64,12 +64,7 @@ class PlayedWorld:
 
     @contextmanager
     def base_player(self, target: Target, folder: Path) -> Iterator[tuple[TrainablePolicy, Player]]:
-        """Open the base model as training samples from it, and who plays with it.
-
-        Args:
-            target: What is played.
-            folder: Of the sampler.
-        """
+        """Open the base model as training samples from it, and who plays with it."""
         from trace_assets.training.episodes import Player
         from trace_assets.training.sampler import open_sampler
 
@@ -243,10 +238,6 @@ def metered(folder: Path, make: Callable[[], Mapping[str, float]]) -> Meter:
     """Make what an arm acts with, once: what it took is kept beside it, as `spending.json`.
 
     Of an attempt that was killed the rollouts count, if they are counted by `make`, and the time does not.
-
-    Args:
-        folder: Of the arm.
-        make: Makes it, and returns kind to quantity.
     """
     done = folder / "spending.json"
     if not done.is_file():
@@ -320,9 +311,6 @@ class Arm(Protocol):
 
 def written(one: Trajectory) -> str:
     r"""Return what was said and called, a line a message; the policy, which is told elsewhere, is left out.
-
-    Args:
-        one: The episode.
 
     >>> from trace_assets.records import Message
     >>> said = (Message(role="system", content="Rules."), Message(role="user", content="Hello."))

@@ -281,12 +281,7 @@ def told(policy: Policy, words: str, place: Place) -> Policy:
 
 
 def told_of(one: Trajectory, feedback: Feedback) -> str:
-    """Return what is told of an episode's end.
-
-    Args:
-        one: It was judged.
-        feedback: How much.
-    """
+    """Return what is told of an episode's end."""
     paid = f"The episode {'passed' if one.success else 'failed'} and was paid {one.reward:g}."
     return " ".join([paid, *(f"{line}." for line in failed_checks(one))]) if feedback == "checks" else paid
 
