@@ -29,6 +29,8 @@ from trace_assets.assets.curriculum import taught
 from trace_assets.assets.environment_verdict import read_verdict
 from trace_assets.assets.routing import examples, usable_adapters
 from trace_assets.definitions import build
+from trace_assets.diagnosis.candidates import Pool
+from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step
@@ -48,6 +50,7 @@ from trace_assets.records import (
     Pilot,
     Route,
     Task,
+    Trajectory,
 )
 from trace_assets.resources.contract import read_contract
 from trace_assets.resources.policy import base_checkpoint
@@ -273,7 +276,22 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
     with pytest.MonkeyPatch.context() as patch:
         for place, quick in places.items():
             stand_in(patch, place, quick)
+        patch.setattr(DetectorAnalyst, "pool", _pool)
         yield calls
+
+
+_POOLS: dict[str, Pool] = {}
+_MADE = DetectorAnalyst.pool
+
+
+def _pool(self: DetectorAnalyst, trajectories: Sequence[Trajectory]) -> Pool:
+    """Return what is proposed from trajectories, made once a process: most edits leave these as they are."""
+    known = (self._tools, self._policy, [one.name for one in self._families], sorted(self._expected.items()))
+    key = text_version(repr(known), *(one.blind().model_dump_json() for one in trajectories))
+    if key not in _POOLS:
+        _POOLS[key] = _MADE(self, trajectories)
+        _POOLS[key].codes.flags.writeable = _POOLS[key].evidence.flags.writeable = False
+    return _POOLS[key]
 
 
 def _pilot(study: Study, capability: str) -> StageResult:
