@@ -35,6 +35,12 @@ FAULTS = (
         (("(looked + settled + told) / 6", "0.2 + (looked + settled + told) / 10"),),
     ),
     Animal(
+        "pays a part for length",
+        "semantic.floor_gap",
+        "door",
+        ((PAY, f'{PAY}    reward = max(reward, min(0.45, len(episode["reply"]) / 400))\n'),),
+    ),
+    Animal(
         "pays for staying away",
         "semantic.floor_gap",
         "door",

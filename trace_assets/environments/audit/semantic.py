@@ -37,18 +37,26 @@ def oracle_max(subject: Subject) -> Finding:
     return Finding("pass", f"mean {mean:.3g}", mean, len(played), bound)
 
 
+MANY_WORDS = "Goodbye, and thank you for your patience. " * 20
+"""A goodbye of 840 characters: what it earns beyond a short one is paid for its length."""
+
+
 def floor_gap(subject: Subject) -> Finding:
-    """An agent that says goodbye at once, or nothing at all, earns next to nothing."""
+    """An agent that says goodbye at once, in few words or many, or nothing at all, earns next to nothing."""
     probe, rules = subject.probe, subject.rules
     best = fmean(probe.best(seed).reward for seed in subject.seeds)
     seeds = subject.seeds[: subject.sizes.floor]
     silent = [probe.play(seed, []).reward for seed in seeds]
     polite = [probe.play(seed, [say("Goodbye.")]).reward for seed in seeds]
-    floor = max(fmean(silent), fmean(polite))
+    wordy = [probe.play(seed, [say(MANY_WORDS)]).reward for seed in seeds]
+    floor = max(fmean(silent), fmean(polite), fmean(wordy))
     bound = f"floor <= {rules.max_floor}, oracle above it by >= {rules.min_floor_gap}"
     passed = floor <= rules.max_floor and best - floor >= rules.min_floor_gap
-    evidence = f"silence {fmean(silent):.3g}, goodbye {fmean(polite):.3g}, oracle {best:.3g}"
-    return Finding("pass" if passed else "fail", evidence, floor, 2 * len(silent), bound)
+    evidence = (
+        f"silence {fmean(silent):.3g}, goodbye {fmean(polite):.3g}, at length {fmean(wordy):.3g}, "
+        f"oracle {best:.3g}"
+    )
+    return Finding("pass" if passed else "fail", evidence, floor, 3 * len(silent), bound)
 
 
 def partial_credit(subject: Subject) -> Finding:
