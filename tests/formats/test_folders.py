@@ -11,6 +11,7 @@ from tests.formats import test_swe_agent, test_tau2_layouts
 from tests.formats.forms import CHAT, lines
 from trace_assets.errors import InputError
 from trace_assets.formats import read_trajectories
+from trace_assets.formats.problem import batch_named, batch_of, stands_alone
 from trace_assets.formats.registry import expand
 
 
@@ -85,6 +86,26 @@ def test_a_folder_a_run_is_read_with_what_lies_beside_the_conversation(tmp_path:
     assert {(one.task_batch, one.task_id) for one in read.trajectories} == {
         ("nightly", "chat_files:nightly/t")
     }
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_file_a_run_is_one_batch_of_one_target(tmp_path: Path, indent: int | None) -> None:
+    """Else each would be a target of its own, and nothing could be compared."""
+    for number in range(3):
+        row = {"id": "t", "messages": CHAT, "success": number == 1}
+        (tmp_path / f"try-{number}.json").write_text(json.dumps(row, indent=indent))
+    lines(tmp_path / "many.json", *({"messages": CHAT, "id": name, "success": True} for name in "ab"))
+    read = read_trajectories([tmp_path])
+    folder, own = batch_named(tmp_path.name), [one for one in read.trajectories if one.task_batch != "many"]
+    assert read.problems == [] and len(read.trajectories) == 5
+    assert {(one.task_batch, one.target) for one in own} == {(folder, f"chat_files:{folder}")}
+    assert [(one.trajectory_id, one.success) for one in own] == [
+        (f"{folder}/try-{number}", number == 1) for number in range(3)
+    ]
+    alone = tmp_path / "one" / "talk.json"
+    alone.parent.mkdir()
+    alone.write_text(json.dumps({"messages": CHAT}))
+    assert batch_of(alone) == "talk" and stands_alone(alone) and not stands_alone(tmp_path / "try-0.json")
 
 
 def test_conversations_side_by_side_take_nothing_from_each_other(tmp_path: Path) -> None:

@@ -19,7 +19,15 @@ from trace_assets.formats.openai_chat import (
     read_conversation,
     read_rows,
 )
-from trace_assets.formats.problem import UNUSABLE, Problem, batch_named, batch_of, is_run_file, is_talk
+from trace_assets.formats.problem import (
+    UNUSABLE,
+    Problem,
+    batch_named,
+    batch_of,
+    is_one_of_folder,
+    is_run_file,
+    is_talk,
+)
 from trace_assets.formats.reading import Array, Reading, find_array, find_elements, settle
 from trace_assets.formats.task_facts import facts_of
 from trace_assets.records import Task, Trajectory
@@ -195,7 +203,10 @@ def _told(
             row.setdefault("target", f"chat_files:{batch_of(path)}")
         elif not position:
             row = {"id": path.stem, **row}
-            row.setdefault("target", f"chat_files:{batch_named(path.absolute().parent.name)}")
+            if is_one_of_folder(path):  # trials of a task may have one id
+                row.setdefault("trajectory_id", f"{batch_of(path)}/{path.stem}")
+            if not any(row.get(name) for name in ("target", "env", "environment")):
+                row["target"] = f"chat_files:{batch_named(path.absolute().parent.name)}"
         number = int(position.strip("[]")) + 1 if position.startswith("[") else 1
         trajectory, notice = read_conversation(path, number, row)
         facts = facts_of(row)

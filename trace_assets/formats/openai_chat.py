@@ -30,7 +30,7 @@ from trace_assets.formats.chat import (
     score_checks,
     token_count,
 )
-from trace_assets.formats.problem import UNUSABLE, Problem, batch_of, is_run_file
+from trace_assets.formats.problem import UNUSABLE, Problem, batch_of, is_one_of_folder, is_run_file
 from trace_assets.formats.reading import Reading
 from trace_assets.formats.spans.chat_forms import in_chat_form, is_message
 from trace_assets.formats.task_facts import FIELDS, facts_of
@@ -100,6 +100,7 @@ class OpenAIChatImporter:
             and not _OTHERS & set(row)
             and "exit_status" not in (row.get("info") or ())
             and not is_run_file(path)
+            and not is_one_of_folder(path)
         )
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:

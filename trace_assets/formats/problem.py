@@ -209,7 +209,7 @@ def batch_of(path: Path) -> str:
         return batch_named(run_folder(path).name or path.stem)
     if is_run_file(path):
         return batch_named(path.absolute().parent.parent.name or path.stem)
-    alike = path.name == _RESULTS or is_session(path) or is_talk(path)
+    alike = path.name == _RESULTS or is_session(path) or is_talk(path) or is_one_of_folder(path)
     name = path.absolute().parent.name if alike else path.stem
     return batch_named(name or path.stem)
 
@@ -334,6 +334,36 @@ def _is_one_of_many(path: Path) -> bool:
         return False
 
 
+def is_one_of_folder(path: Path) -> bool:
+    """Tell whether a file is one run, and others beside it are one run each: together they are a batch.
+
+    Each is one JSON object with a list of messages (or of ATIF's steps), not lines of such objects.
+    """
+    if not _is_one_run(path):
+        return False
+    beside = sorted(path.absolute().parent.glob("*.json"))
+    return any(_is_one_run(one) for one in beside if one.name != path.name)
+
+
+def _is_one_run(path: Path) -> bool:
+    return path.suffix == ".json" and (_holds_talk(path) or _holds_steps(path)) and not _has_lines(path)
+
+
+def _has_lines(path: Path) -> bool:
+    """Tell whether a file is JSON lines, whatever it is called: it goes on behind a first whole line."""
+    try:
+        with path.open("rb") as stream:
+            first, second = stream.readline(), stream.readline(_TALK_HEAD)
+        return bool(second.strip()) and isinstance(from_json(first.removeprefix(BOM)), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def _holds_steps(path: Path) -> bool:
+    row = _begins(path)
+    return row is not None and isinstance(row.get("steps"), list) and "schema_version" in row
+
+
 def _holds_talk(path: Path) -> bool:
     row = _begins(path)
     return row is not None and any(isinstance(row.get(name), list) for name in ("messages", "contents"))
@@ -376,7 +406,8 @@ def _beginning(path: Path, _size: int, _changed: int) -> dict[str, Any] | None:
 
 def stands_alone(path: Path) -> bool:
     """Tell whether what a file gives follows from its own bytes, and not from files beside it as well."""
-    return not (path.name.endswith(_TRAJ) or is_split(path) or is_session(path) or is_run_file(path))
+    shared = path.name.endswith(_TRAJ) or is_split(path) or is_session(path)
+    return not (shared or is_run_file(path) or is_one_of_folder(path))
 
 
 def files_in(folder: Path) -> list[Path]:
