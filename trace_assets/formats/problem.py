@@ -317,17 +317,17 @@ def is_run_file(path: Path) -> bool:
     Its values are messages (`transcript.json`, `messages.jsonl`), or it is one object with a list of them and
     other folders beside have a file of its name. What else lies there tells of the run.
     """
-    if not (is_talk(path) or _is_one_of_many(path)):
+    talk = is_talk(path)
+    if not talk and not (path.suffix == ".json" and _holds_talk(path)):
         return False
-    folder = path.absolute().parent
-    beside = [one for one in folder.glob("*.json*") if one.name != path.name]
-    return len(beside) <= _BESIDE and not any(is_talk(one) or _holds_talk(one) for one in beside)
+    beside = _beside(path)
+    if len(beside) > _BESIDE or any(is_talk(one) or _holds_talk(one) for one in beside):
+        return False
+    return talk or _is_one_of_many(path)
 
 
 def _is_one_of_many(path: Path) -> bool:
     folder = path.absolute().parent
-    if path.suffix != ".json" or not _holds_talk(path):
-        return False
     try:
         return any((one / path.name).is_file() for one in folder.parent.iterdir() if one != folder)
     except OSError:  # a folder above that may not be looked into
@@ -341,8 +341,23 @@ def is_one_of_folder(path: Path) -> bool:
     """
     if not _is_one_run(path):
         return False
-    beside = sorted(path.absolute().parent.glob("*.json"))
-    return any(_is_one_run(one) for one in beside if one.name != path.name)
+    return any(_is_one_run(one) for one in _beside(path))
+
+
+def _beside(path: Path) -> list[Path]:
+    """Return the JSON files of a file's folder but for itself, sorted."""
+    folder = path.absolute().parent
+    try:
+        changed = folder.stat().st_mtime_ns
+    except OSError:
+        return []
+    return [one for one in _json_files(folder, changed) if one.name != path.name]
+
+
+@lru_cache(maxsize=16)
+def _json_files(folder: Path, _changed: int) -> tuple[Path, ...]:
+    """Return what is asked for with every row of every file of a folder, which may hold thousands."""
+    return tuple(sorted(folder.glob("*.json*")))
 
 
 def _is_one_run(path: Path) -> bool:
