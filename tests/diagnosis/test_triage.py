@@ -14,7 +14,7 @@ YES = Message(role="user", content="Yes, please cancel it. ###STOP###")
 ASKED = Message(role="user", content="Please cancel order K4821.")
 
 
-def ruling(*messages: Message, told: str = "", **changes: Any) -> Triage:
+def failed(*messages: Message, **changes: Any) -> Trajectory:
     values: dict[str, Any] = {
         "trajectory_id": "t",
         "task_id": "x/1",
@@ -28,7 +28,12 @@ def ruling(*messages: Message, told: str = "", **changes: Any) -> Triage:
         "messages": messages or (ASKED,),
         **changes,
     }
-    (found,) = triage([Trajectory(**values)], tasks={"x/1": ToldTask(task_id="x/1", instruction=told)})
+    return Trajectory(**values)
+
+
+def ruling(*messages: Message, told: str = "", **changes: Any) -> Triage:
+    tasks = {"x/1": ToldTask(task_id="x/1", instruction=told)}
+    (found,) = triage([failed(*messages, **changes)], tasks=tasks)
     return found
 
 
@@ -270,15 +275,7 @@ def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
         # It was asked about the first alone: what it says of the others does not count.
         return dict.fromkeys("abc", Ruling("environment", SECOND_LOOK, (0,), "the page was down"))
 
-    base = Trajectory(
-        trajectory_id="a",
-        task_id="x/1",
-        target="x",
-        task_batch="b",
-        policy="p",
-        success=False,
-        messages=(ASKED, agent("Done.")),
-    )
+    base = failed(ASKED, agent("Done."), trajectory_id="a", user_policy=None)
     passed = base.model_copy(update={"trajectory_id": "b", "success": True})
     broken = base.model_copy(update={"trajectory_id": "c", "fault": "infrastructure"})
     rows = triage([base, passed, broken], look)
@@ -291,15 +288,7 @@ def test_a_second_look_sees_what_rules_leave_to_the_agent() -> None:
 
 def test_what_a_second_look_says_of_the_agent_stays_where_rules_say_no_more() -> None:
     said = Ruling("agent", SECOND_LOOK, (1,), "it never looked")
-    base = Trajectory(
-        trajectory_id="a",
-        task_id="x/1",
-        target="x",
-        task_batch="b",
-        policy="p",
-        success=False,
-        messages=(ASKED, agent("Done.")),
-    )
+    base = failed(ASKED, agent("Done."), trajectory_id="a", user_policy=None)
     stopped = base.model_copy(update={"trajectory_id": "b", "stop": "max_turns"})
     first, other = triage([base, stopped], lambda _: {"a": said, "b": said})
     assert (first.fault, first.rule, first.evidence, first.detail) == said
@@ -308,16 +297,8 @@ def test_what_a_second_look_says_of_the_agent_stays_where_rules_say_no_more() ->
 
 @pytest.mark.parametrize("fault", ["agent", "user_simulator", "environment"])
 def test_a_second_look_is_asked_why_a_user_left_too(fault: Fault) -> None:
-    left = Trajectory(
-        trajectory_id="a",
-        task_id="x/1",
-        target="x",
-        task_batch="b",
-        policy="p",
-        user_policy="u",
-        success=False,
-        messages=(ASKED, agent("Shall I cancel it?"), Message(role="user", content="Yes. ###STOP###")),
-    )
+    yes = Message(role="user", content="Yes. ###STOP###")
+    left = failed(ASKED, agent("Shall I cancel it?"), yes, trajectory_id="a")
     assert triage([left])[0].rule == "simulator_stopped_first"
     assert triage([left], lambda _: {})[0].rule == "simulator_stopped_first", "it gave no answer"
     (row,) = triage([left], lambda _: {"a": Ruling(fault, SECOND_LOOK, (1,), "it said why")})
