@@ -146,3 +146,12 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 def test_addresses_are_shown_without_secrets() -> None:
     assert public_url("http://a:b@h/v1?key=c#d") == "http://h/v1"
     assert public_url("http://127.0.0.1:8000/v1") == "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize("reason", ["abort", "error"])
+def test_an_answer_that_a_server_gave_up_as_it_was_shut_down_is_asked_for_again(
+    serve: Any, reason: str
+) -> None:
+    server = serve(completion("I have can", reason), completion("I have cancelled it."))
+    said, kinds, _ = ask(server)
+    assert said.choices[0].message.content == "I have cancelled it." and kinds == ["garbage"]

@@ -14,6 +14,8 @@ import msgspec
 from trace_assets.untrusted.allowance import BOM
 from trace_assets.untrusted.json_text import read_json
 
+STOPPED = ("abort", "error", "cancelled")
+"""Reasons of a server that gave an answer up: it was shut down, or failed, in the middle of it."""
 LARGEST = 32 << 20
 """Bytes of an answer; one of 100,000 tokens with their ids and log-probabilities has some twenty million."""
 _MEMORY = 1 << 30
@@ -147,6 +149,9 @@ def read_answer(content: bytes, kind: type[A]) -> A:
         raise ValueError(f"it is not of the form of a completion ({error})") from error
     if len(answer.choices) > MOST_CHOICES:
         raise ValueError(f"it holds {len(answer.choices):,} choices where one was asked for")
+    stopped = next((one.finish_reason for one in answer.choices if one.finish_reason in STOPPED), None)
+    if stopped:
+        raise ValueError(f"the server gave it up (finish_reason '{stopped}')")
     return answer
 
 
@@ -154,7 +159,8 @@ def joined_pieces(body: bytes) -> bytes:
     r"""Return the chat completion that a stream of server-sent events adds up to.
 
     Raises:
-        ValueError: It broke off before the answer ended, or a piece is no JSON object.
+        ValueError: It broke off before the answer ended, which its finish_reason tells, or a piece is no JSON
+            object. `[DONE]` alone does not tell it: servers send that behind an answer that they gave up too.
 
     >>> joined_pieces(b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n')
     b'{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}'
@@ -163,13 +169,11 @@ def joined_pieces(body: bytes) -> bytes:
     calls: dict[int, dict[str, list[str]]] = {}
     answer: dict[str, Any] = {}
     finish: str | None = None
-    ended = False
     for line in _LINE_END.split(body.removeprefix(BOM)):
         if not line.startswith(b"data:"):
             continue
         data = line.removeprefix(b"data:").strip()
         if data == b"[DONE]":
-            ended = True
             break
         piece = read_json(data.decode("utf-8", "replace").encode(), _MEMORY)
         if not isinstance(piece, dict):
@@ -190,8 +194,8 @@ def joined_pieces(body: bytes) -> bytes:
                 if isinstance(delta.get(name), str):
                     words.setdefault(name, []).append(delta[name])
             _add_calls(calls, delta.get("tool_calls"))
-    if not ended and finish is None:
-        raise ValueError("the stream broke off before the answer ended")
+    if not isinstance(finish, str):
+        raise ValueError("the stream broke off before the answer ended: it gave no finish_reason")
     message: dict[str, Any] = {name: "".join(parts) for name, parts in words.items()}
     if calls:
         message["tool_calls"] = [

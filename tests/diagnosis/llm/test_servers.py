@@ -200,10 +200,23 @@ def test_a_line_of_a_stream_ends_where_servers_end_it(mark: str, end: str) -> No
     assert answer.choices[0].message.text == words + "c" and answer.choices[0].finish_reason == "stop"
 
 
-def test_a_stream_that_breaks_off_is_booked_and_asked_for_again(ask: Ask) -> None:
-    found, server, opened = ask(
-        streamed(piece(WHOLE[:40]), end=""), streamed(piece(WHOLE, "stop"), USAGE), stream=True
-    )
+@pytest.mark.parametrize(
+    "broken",
+    [
+        streamed(piece(WHOLE[:40]), end=""),
+        streamed(piece(WHOLE), end=""),
+        streamed(piece(WHOLE)),
+        streamed(piece(WHOLE), USAGE),
+        streamed(piece(WHOLE), piece("", "abort")),
+        streamed(piece(WHOLE), {"error": {"message": "out of memory"}}),
+        streamed(piece(WHOLE), end=f"data: {json.dumps(piece('', 'stop'))[:-9]}"),
+        streamed(),
+        streamed(end=""),
+    ],
+    ids=["half", "unended", "done", "usage", "aborted", "error", "half a piece", "nothing", "silence"],
+)
+def test_a_stream_that_breaks_off_is_booked_and_asked_for_again(broken: Reply, ask: Ask) -> None:
+    found, server, opened = ask(broken, streamed(piece(WHOLE, "stop"), USAGE), stream=True)
     assert len(found.labels) == 3 and len(server.requests) == 2
     assert opened.account.spent.calls == 2 and opened.account.spent.at_most == 1
 

@@ -19,12 +19,13 @@ class PretendServer:
     """The server; `asked` holds the requests that it got.
 
     Attributes:
-        fault: "" or what goes wrong: `overloaded`, `cut_stream`, `cut_body`, `no_labels`, `key`, `endless`.
+        fault: "" or what goes wrong: `overloaded`, `cut_stream`, `killed_stream`
+            (which ends as a whole one does), `cut_body`, `no_labels`, `key`, `endless`.
         left: Set when the reader of an endless stream has gone.
         favourite: Label that the base model prefers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, port: int | None = 0) -> None:
         self.asked: list[tuple[str, dict[str, str], bytes]] = []
         self.fault, self.favourite = "", "A"
         self.left = threading.Event()
@@ -69,6 +70,11 @@ class PretendServer:
             def streamed(self, body: dict[str, Any]) -> None:
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+                if outer.fault == "killed_stream":
+                    self.end_headers()
+                    self.wfile.write(b"".join(events(body["model"])[:3]))
+                    self.close_connection = True
+                    return None
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 if outer.fault == "endless":
@@ -77,10 +83,11 @@ class PretendServer:
                 for place, part in enumerate(parts):
                     if outer.fault == "cut_stream" and place == 2:
                         self.close_connection = True
-                        return
+                        return None
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
                     self.wfile.flush()
                 self.wfile.write(b"0\r\n\r\n")
+                return None
 
             def endless(self) -> None:
                 part = events("base")[1]
@@ -104,7 +111,7 @@ class PretendServer:
             def log_message(self, *arguments: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
@@ -147,6 +154,10 @@ class PretendServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop answering; what listens is closed, once or twice."""
         self._server.shutdown()
         self._server.server_close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+import openai
 import pytest
 
 from tests.quick import one_of_each
@@ -103,8 +105,14 @@ SAYS: dict[str, tuple[bytes, int]] = {
     "chunks without an end": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", 502),
     "a chunk longer than said": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhello\r\n", 502),
     "a header with NUL": (whole(b"{}", b"X: a\x00b"), 502),
-    "garbage": (whole(b"\xff\xfe{{{"), 200),
-    "an empty body": (whole(b""), 200),
+    "garbage": (whole(b"\xff\xfe{{{"), 502),
+    "an empty body": (whole(b""), 502),
+    "a body that ends with the connection": (b"HTTP/1.1 200 OK\r\n\r\n" + b'{"choices": []}', 200),
+    "half of one": (b"HTTP/1.1 200 OK\r\n\r\n" + b'{"choices": [{"message": {"content": "Your or', 502),
+    "half of one whose length is right": (whole(b'{"choices": [{"message"'), 502),
+    "half of one, as words": (b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n" + b'{"choices": [', 502),
+    "numbers that are none": (whole(b'{"choices": [{"logprobs": NaN}]}'), 200),
+    "an answer that is packed": (whole(gzip.compress(b"{}"), b"Content-Encoding: gzip"), 502),
     "500": (whole(b"oops", code=b"500 Internal"), 500),
     "503": (whole(b"{}", b"Retry-After: 9", code=b"503 Busy"), 503),
     "a redirect": (whole(b"", b"Location: http://evil.example/", code=b"307 Elsewhere"), 307),
@@ -152,6 +160,85 @@ def test_a_stream_that_breaks_off_ends_in_an_error(
     last = answer.content.split(b"\n\n")[-2].strip()
     assert answer.status_code == 200 and last.startswith(b"data: ")
     assert json.loads(last[6:])["error"]["type"] == "upstream_error"
+
+
+def piece(text: str = "", finish: str | None = None, index: int = 0) -> bytes:
+    choice = {"index": index, "delta": {"content": text}, "finish_reason": finish}
+    return b"data: " + json.dumps({"object": "chat.completion.chunk", "choices": [choice]}).encode() + b"\n\n"
+
+
+UNENDED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+"""Of a stream that ends with its connection: HTTP says nothing of whether it is whole."""
+TOLD = piece("I have ") + piece("cancelled")
+ENDS: dict[str, tuple[bytes, int, bool]] = {
+    "nothing": (b"", 1, False),
+    "some pieces": (TOLD, 1, False),
+    "half a piece": (TOLD + piece(" K1")[:40], 1, False),
+    "a piece that was not sent off": (TOLD + piece("", "stop")[:-1], 1, False),
+    "half the last word": (TOLD + b"data: [DO", 1, False),
+    "the last word as what was said": (TOLD + piece("data: [DONE]"), 1, False),
+    "a finish as what was said": (TOLD + piece('"finish_reason": "stop"'), 1, False),
+    "one of two choices": (TOLD + piece("", "stop"), 2, False),
+    "one choice twice": (TOLD + piece("", "stop") * 2, 2, False),
+    "done": (TOLD + b"data: [DONE]\n\n", 1, True),
+    "done without a space": (TOLD + b"data:[DONE]", 1, True),
+    "done in other line ends": ((TOLD + b"data: [DONE]\n\n").replace(b"\n", b"\r"), 1, True),
+    "finished": (TOLD + piece("", "stop"), 1, True),
+    "finished at its length": (
+        TOLD + piece("", "length") + b'data: {"choices": [], "usage": {}}\n\n',
+        1,
+        True,
+    ),
+    "both of two": (TOLD + piece("", "stop") + piece("", "tool_calls", 1), 2, True),
+    "its own error": (TOLD + b'data: {"error": {"message": "no memory", "type": "x"}}\n\n', 1, True),
+}
+
+
+@pytest.mark.parametrize("length", ["none", "chunked"])
+@pytest.mark.parametrize("name", ENDS)
+def test_a_stream_that_ends_before_its_answer_is_an_error_however_politely_it_ends(
+    name: str, length: str, speaks: Callable[..., Speaker], start: Start
+) -> None:
+    rest, choices, whole_answer = ENDS[name]
+    says = UNENDED + rest
+    if length == "chunked":
+        says = STREAM + b"".join(chunk(rest[at : at + 7]) for at in range(0, len(rest), 7)) + b"0\r\n\r\n"
+    url = start(speaks(says).url)
+    answer = ask(url, stream=True, n=choices)
+    if whole_answer:
+        assert answer.content == rest, "byte for byte"
+    else:
+        events = answer.text.replace("\r", "\n").split("\n\n")
+        told = [json.loads(one.strip().removeprefix("data: ")) for one in events if one.strip()]
+        assert [one for one in told if "error" in one] == told[-1:], "whole events, then an error"
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+    messages: Any = ROUTED["messages"]
+    stream = client.chat.completions.create(model="routed", messages=messages, stream=True, n=choices)
+    if whole_answer and name != "its own error":
+        list(stream)
+    else:
+        with pytest.raises(openai.APIError, match=r"broke the stream off|no memory"):
+            list(stream)
+
+
+def test_a_server_that_is_killed_in_the_middle_and_started_again_is_told_and_asked_again(
+    server: PretendServer, start: Start
+) -> None:
+    url, server.fault = start(server.url), "killed_stream"
+    port = urlsplit(server.url).port
+    messages: Any = ROUTED["messages"]
+    client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+    stream = client.chat.completions.create(model="routed", messages=messages, stream=True)
+    with pytest.raises(openai.APIError, match="broke the stream off"):
+        list(stream)
+    server.stop()
+    with pytest.raises(openai.InternalServerError, match="is not to be reached"):
+        client.chat.completions.create(model="routed", messages=messages)
+    with PretendServer(port) as again:
+        for _ in range(3):
+            told = client.chat.completions.create(model="routed", messages=messages)
+            assert told.choices[0].message.content == "cancel@0f3a9b2c"
+        assert len(again.chats()) == 3
 
 
 MODELS: dict[str, Any] = {

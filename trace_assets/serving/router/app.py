@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -107,20 +107,19 @@ class RouterProxy:
     async def _chat(self, content: bytes, headers: dict[str, str]) -> Response:
         told: dict[str, str] = {}
         try:
-            asked = _routed(content)
-            if asked is not None:
-                opening, turns = asked
-                decision = await self.decisions.of(opening, headers, turns)
+            asked = _asked(content)
+            if asked.opening is not None:
+                decision = await self.decisions.of(asked.opening, headers, asked.turns)
                 # Read once more, rather than held while others are decided on.
                 body = {**(_object(content) or {}), "model": decision.model}
                 content, told = json.dumps(body).encode(), self._told(decision)
             url = f"{self.upstream.base_url}/chat/completions"
             answer = await self.upstream.send("POST", url, headers, content)
             back = {**handed_back(answer), **told}
-            if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                parts = self.upstream.stream(answer, _broken_stream(self.upstream))
+            if _is_stream(answer.headers.get("content-type", ""), asked.streams):
+                parts = self.upstream.stream(answer, _broken_stream(self.upstream), asked.choices)
                 return StreamingResponse(parts, answer.status_code, back)
-            return Response(await self.upstream.read(answer), answer.status_code, back)
+            return Response(await self.upstream.read_object(answer), answer.status_code, back)
         except InputError as error:
             return _error(400, str(error), "invalid_request_error")
         except Refused as refused:
@@ -189,18 +188,44 @@ def _plain(request: Request) -> dict[str, str]:
     return {"accept-encoding": "identity", **({"authorization": key} if key else {})}
 
 
-def _routed(content: bytes) -> tuple[str, int] | None:
-    """Return what to route a request by, and how many replies it holds; None where it names a model.
+class _Asked(NamedTuple):
+    """What the router needs of a request.
+
+    Attributes:
+        opening: What to route it by; None where it names a model.
+        turns: How many replies the conversation holds.
+        choices: How many answers it asks for.
+        streams: Whether it asks for them in pieces.
+    """
+
+    opening: str | None = None
+    turns: int = 0
+    choices: int = 1
+    streams: bool = False
+
+
+def _asked(content: bytes) -> _Asked:
+    """Read a request.
 
     Raises:
-        InputError: It is no request, or holds nothing to route by.
+        InputError: It asks to be routed and holds nothing to route by, or is half a text.
     """
     body = _object(content)
-    if body is None or body.get("model") != ROUTED:
-        return None
+    if body is None:
+        return _Asked()
+    number = body.get("n")
+    choices, streams = number if isinstance(number, int) else 1, bool(body.get("stream"))
+    if body.get("model") != ROUTED:
+        return _Asked(choices=choices, streams=streams)
     if whole_pairs(content) != content:
         raise InputError("the request holds half a surrogate pair (\\ud800 to \\udfff), which is no text.")
-    return conversation_opening(body), turns_before(body)
+    return _Asked(conversation_opening(body), turns_before(body), choices, streams)
+
+
+def _is_stream(content_type: str, asked: bool) -> bool:
+    """Tell whether an answer is handed on as it comes, also where the server does not say what it is."""
+    kind = content_type.lower()
+    return kind.startswith("text/event-stream") or (asked and "json" not in kind)
 
 
 def _object(content: bytes) -> dict[str, Any] | None:
@@ -252,7 +277,7 @@ def _error(status: int, message: str, kind: str, headers: dict[str, str] | None 
 
 def _broken_stream(upstream: Upstream) -> bytes:
     message = f"the model server at {upstream.base_url} broke the stream off; what came before is not whole."
-    # A stream that was cut inside a line is ended first.
+    # An event that was not sent off is ended first.
     return b"\n\ndata: " + json.dumps(_error_body(502, message, "upstream_error")).encode() + b"\n\n"
 
 

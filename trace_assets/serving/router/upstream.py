@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving.router.completeness import StreamEnd, is_whole
 
 HOP_BY_HOP = frozenset(
     {
@@ -85,7 +86,7 @@ class Upstream:
             seconds: How long the server may be silent; None takes `READ_SECONDS`.
 
         Raises:
-            Unavailable: The server is not to be reached, or ended the connection.
+            Unavailable: The server is not to be reached, ended the connection, or packed its answer.
         """
         request = self.client.build_request(
             method,
@@ -96,9 +97,15 @@ class Upstream:
             timeout=httpx.Timeout(READ_SECONDS if seconds is None else seconds, connect=10.0),
         )
         try:
-            return await self.client.send(request, stream=True)
+            answer = await self.client.send(request, stream=True)
         except httpx.HTTPError as error:
             raise self.fault(error) from error
+        if answer.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
+            await answer.aclose()
+            raise Unavailable(
+                f"the model server at {self.base_url} packs its answers, which nobody asked for."
+            )
+        return answer
 
     async def read(self, answer: httpx.Response) -> bytes:
         """Return the whole body as it came over the wire, and close the answer.
@@ -120,18 +127,34 @@ class Upstream:
         finally:
             await answer.aclose()
 
-    async def stream(self, answer: httpx.Response, broken: bytes) -> AsyncIterator[bytes]:
-        """Yield the body as it comes.
+    async def read_object(self, answer: httpx.Response) -> bytes:
+        """Return the body as `read` does; of a success no less than a whole JSON object.
+
+        Raises:
+            Unavailable: It broke off, whether the connection tells so or the body alone.
+        """
+        content = await self.read(answer)
+        if answer.is_success and not is_whole(content):
+            raise Unavailable(
+                f"the answer of the model server at {self.base_url} is no whole JSON object: it broke off, "
+                "or is none; see whether the server runs, and ask again."
+            )
+        return content
+
+    async def stream(self, answer: httpx.Response, broken: bytes, choices: int = 1) -> AsyncIterator[bytes]:
+        """Yield the body as it comes, a line as soon as it is whole.
 
         Args:
             answer: From `send`; closed at the end, also when the reader leaves.
-            broken: What is said last when the server breaks off.
+            broken: What is said last when the server breaks off, or ends before the answer does.
+            choices: How many were asked for.
         """
+        end = StreamEnd(choices)
         try:
-            async for part in answer.aiter_raw():
-                yield part
-        except httpx.HTTPError:
-            yield broken
+            with suppress(httpx.HTTPError):
+                async for part in answer.aiter_raw():
+                    yield end.feed(part)
+            yield end.rest if end.whole else broken
         finally:
             with suppress(httpx.HTTPError):
                 await answer.aclose()
@@ -154,13 +177,13 @@ class Upstream:
 def handed_on(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the headers of a client's request that the server gets, the key among them.
 
-    A client that does not say which encodings it reads gets none: httpx would ask for its own.
+    No encoding is asked for: of a packed answer nobody could tell here whether it is whole.
     """
     kept = {name.lower(): value for name, value in headers if name.lower() not in HOP_BY_HOP}
-    return {"accept-encoding": "identity", **kept}
+    return {**kept, "accept-encoding": "identity"}
 
 
 def handed_back(answer: httpx.Response) -> dict[str, str]:
-    """Return the headers of a server's answer that the client gets; the body's encoding stays as it was."""
+    """Return the headers of a server's answer that the client gets."""
     every = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw)
     return {name.lower(): value for name, value in every if name.lower() not in HOP_BY_HOP}
