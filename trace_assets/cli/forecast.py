@@ -23,6 +23,7 @@ from trace_assets.study import Study
 from trace_assets.workflows.finished_work import finished_work, would_replace
 from trace_assets.workflows.ingest import batches
 from trace_assets.workflows.made_with import marked_items
+from trace_assets.workflows.named import check_base, check_target
 
 SANDBOXED = frozenset({"environment_audit", "pilot", "adapter"})
 """Assets that run generated code."""
@@ -83,6 +84,9 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
     Args:
         study: The study.
         selection: Assets or items to look at; None takes all.
+
+    Raises:
+        InputError: It would play a target, or begin with a base model, that there is none of.
     """
     past, brought_in = history(study.store.read(LedgerEntry)), set(batches(study))
 
@@ -98,11 +102,15 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
     selected = None if selection is None else list(selection)
     marked = {Item(*name): reason for name, reason in marked_items(study).items()}
     scope = Scope(study, selected)
+    if scope.live:
+        check_target(study)
     with prepare_instance(study.home, to_look=True) as instance, kept_connections():
         register_batches(instance, study, live=scope.live)
         planner = Planner(graph(study), instance, selected, standing=scope)
         steps = planner.look(force=marked)
         later = planner.items_after(steps)
+        if any(step.item.asset == "base_model" for step in steps):
+            check_base(study)
         likely = likely_to_follow(planner, study, steps) if steps else []
     at_risk = {
         step.item: (finished_work(study, step.item.asset, step.item.partition), why)

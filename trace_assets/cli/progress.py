@@ -38,6 +38,7 @@ from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.system.progress import PROGRESS_DIR
 from trace_assets.workflows.made_with import made_otherwise
+from trace_assets.workflows.named import check_target
 
 
 def run_sync(
@@ -77,6 +78,8 @@ def run_sync(
         without: Assets to leave out.
     """
     scope = Scope(study, selection, plays=plays, everything=everything, without=without)
+    if live and scope.live:
+        check_target(study)  # at once, and not after hours at the first item that plays it
     console = make_console(stderr=True)
     new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
     once_more = list(again)

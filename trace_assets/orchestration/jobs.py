@@ -12,19 +12,21 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from trace_assets.errors import InputError
 from trace_assets.orchestration.automation import PROMISED
 from trace_assets.orchestration.configuration import overrides, settings_config
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.pages import markdown
 from trace_assets.orchestration.planner import plan
 from trace_assets.records import TrajectoryHead
-from trace_assets.settings import Schedule
-from trace_assets.study import Study
+from trace_assets.settings import Schedule, load_settings
+from trace_assets.study import CONFIG_VARIABLE, Study
 from trace_assets.workflows.ingest import batches
 
 PATIENCE_SECONDS = 15.0
@@ -60,6 +62,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     """Materialize what is missing or stale, in order, until nothing is; each item is a run of its own."""
     study: Study = context.resources.study
     _same_history(context, study)
+    _usable(config)
     command = [sys.executable, "-m", "trace_assets", "sync", "--json", "--verbose"]
     command += [part for name in config.select for part in ("--select", name)]
     command += [part for name in config.again for part in ("--again", name)]
@@ -68,9 +71,11 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
     command += [part for one in overrides(config.settings) for part in ("--set", one)]
     with sync_process(command, study) as process:
         assert process.stderr is not None and process.stdout is not None
+        last = ""
         for line in process.stderr:
             if line.strip():
-                context.log.info(line.rstrip())
+                last = line.strip()
+                context.log.info(last)
         said, code = process.stdout.read(), process.wait()
     result = json.loads(said) if said.strip() else {}
     made = result.get("made", [])
@@ -78,7 +83,7 @@ def bring_up_to_date(context: dg.OpExecutionContext, config: WholeLoop) -> None:
         {"made": len(made), "items": markdown("\n".join(f"- {item}" for item in made) or "none")}
     )
     if code != 0:
-        raise dg.Failure(_reason(result, code), metadata={"exit_code": code}, allow_retries=False)
+        raise dg.Failure(_reason(result, code, last), metadata={"exit_code": code}, allow_retries=False)
 
 
 @dg.job(  # type: ignore[untyped-decorator, unused-ignore]
@@ -103,6 +108,15 @@ def _same_history(context: dg.OpExecutionContext, study: Study) -> None:
                 f"DAGSTER_HOME={study.home.dagster}.",
                 allow_retries=False,
             )
+
+
+def _usable(config: WholeLoop) -> None:
+    """Refuse settings that trace.toml may not hold either: the form knows their types alone."""
+    file = os.environ.get(CONFIG_VARIABLE)
+    try:
+        load_settings(Path(file) if file else None, overrides(config.settings), source="the launchpad")
+    except InputError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
 
 
 @contextmanager
@@ -131,7 +145,7 @@ def sync_process(command: list[str], study: Study) -> Iterator[subprocess.Popen[
                 process.wait()
 
 
-def _reason(result: Mapping[str, Any], code: int) -> str:
+def _reason(result: Mapping[str, Any], code: int, last: str) -> str:
     """Say why a sync did not end well, in one sentence."""
     failed = [f"{item}: {error}" for item, error in result.get("failed", {}).items()]
     checks = [f"{item}: {said}" for item, said in result.get("failed_checks", {}).items()]
@@ -148,7 +162,7 @@ def _reason(result: Mapping[str, Any], code: int) -> str:
         f"held back: {', '.join(map(str, held))}" if held else "",
     ]
     said = ". ".join(part for part in parts if part)
-    return said or f"the sync ended with exit code {code} and said nothing; its log lines above say why."
+    return said or f"the sync ended with exit code {code}: {last or 'it said nothing'}"
 
 
 # The schedule of `trace.toml`: diagnosis and evaluation are brought up to date at its ticks.

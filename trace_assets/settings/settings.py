@@ -129,7 +129,10 @@ PREFIX = "TRACE__"
 
 
 def load_settings(
-    path: Path | None = None, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    path: Path | None = None,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    source: str = "--set",
 ) -> Settings:
     """Read `trace.toml`; over it go the variables `TRACE__SECTION__KEY`, and over these the overrides.
 
@@ -137,6 +140,7 @@ def load_settings(
         path: The file; None reads `trace.toml` in the working directory when there is one.
         overrides: Items such as `selection.min_gap=0.3`; values are TOML, bare words are strings.
         environment: The variables; None takes those of this process.
+        source: Where the overrides were given, for messages.
 
     Raises:
         InputError: The file is not there or not TOML, or a key or value is not known.
@@ -172,7 +176,7 @@ def load_settings(
     for item in overrides:
         keys, value = override_of(item)
         _put(data, keys, value, f"--set {shortened(repr(item))}")
-        said[keys] = "--set"
+        said[keys] = source
     try:
         return Settings.model_validate(data)
     except ValidationError as error:

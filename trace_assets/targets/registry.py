@@ -21,8 +21,8 @@ from trace_assets.records import Split
 from trace_assets.settings import Targets
 from trace_assets.store.files import replacing_file
 from trace_assets.system.progress import progress
-from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.targets.process.target import ProcessConfig, ProcessTarget
+from trace_assets.targets.embedded.target import EmbeddedTarget, desk_options
+from trace_assets.targets.process.target import ProcessConfig, ProcessTarget, check_module
 from trace_assets.targets.protocol import Target
 
 OPENENV = "openenv"
@@ -48,15 +48,7 @@ def open_target(section: Targets, folder: Path | None = None) -> Target:
         module = Path(__file__).parent / OPENENV / "module.py"
         options = {"name": section.name, **section.options}
         return _process(section, module, Path(section.python or sys.executable), options, {})
-    benchmark = benchmark_of(section.name)
-    if benchmark is None:
-        known = ", ".join(
-            ["embedded", OPENENV, *(name for one in BENCHMARKS.values() for name in one.domains)]
-        )
-        raise InputError(
-            f"targets.name is '{section.name}', but the live targets are {known}; name your own module in "
-            "targets.path, and bring trajectories of other environments in with `trace ingest`."
-        )
+    benchmark = _known_benchmark(section.name)
     if folder is None:
         raise InputError(f"target '{section.name}' is opened from a home, in which it is installed.")
     found = read_installed(folder, benchmark.name)
@@ -69,6 +61,33 @@ def open_target(section: Targets, folder: Path | None = None) -> Target:
         options,
         found.variables,
     )
+
+
+def check_named(section: Targets) -> None:
+    """Look whether there is a target of that name; none is opened, and a benchmark need not be installed.
+
+    Raises:
+        InputError: There is none, its module's file is not there, or the embedded one's options are wrong.
+    """
+    if section.path:
+        check_module(Path(section.path).absolute())
+    elif section.name == "embedded":
+        desk_options(section)
+    elif section.name.partition(":")[0] != OPENENV:
+        _known_benchmark(section.name)
+
+
+def _known_benchmark(name: str) -> Benchmark:
+    benchmark = benchmark_of(name)
+    if benchmark is None:
+        known = ", ".join(
+            ["embedded", OPENENV, *(one for each in BENCHMARKS.values() for one in each.domains)]
+        )
+        raise InputError(
+            f"targets.name is '{name}', but the live targets are {known}; name your own module in "
+            "targets.path, and bring trajectories of other environments in with `trace ingest`."
+        )
+    return benchmark
 
 
 def open_named(section: Targets, name: str, folder: Path, *, serverless: bool = False) -> Target:

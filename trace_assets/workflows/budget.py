@@ -25,6 +25,7 @@ from trace_assets.system.machine import Accelerator, accelerators
 from trace_assets.training.memory import GIB, Shape, step_memory
 from trace_assets.training.presets import read_shape
 from trace_assets.workflows.forecast import asks_model, forecast, judge_price, judging_of
+from trace_assets.workflows.named import check_base, check_target
 
 RATES = {
     "A100": (312.0, 2.0),
@@ -177,7 +178,12 @@ def budget(study: Study, *, gpu_usd: float = 0.0, found: Sequence[Accelerator] |
         study: The study.
         gpu_usd: Price of an hour of this machine, in USD.
         found: Its accelerators; None looks.
+
+    Raises:
+        InputError: The settings name a target or a base model that there is none of.
     """
+    check_target(study)
+    check_base(study)
     settings, missing = study.settings, list[str]()
     devices = list(accelerators() if found is None else found)
     tasks, basis = _tasks(study, missing)

@@ -71,6 +71,19 @@ def of_module(file: Path) -> ProcessConfig:
     return ProcessConfig(module=file.absolute(), python=Path(sys.executable))
 
 
+def check_module(file: Path) -> None:
+    """Refuse a module that there is none of.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    if not file.is_file():
+        raise InputError(
+            f"the target module {file} is not there; name a Python file in targets.path, or "
+            "make one with `trace targets new NAME`."
+        )
+
+
 class ProcessTarget:
     """Tasks and episodes of a module that `serve` runs.
 
@@ -85,11 +98,7 @@ class ProcessTarget:
     """
 
     def __init__(self, config: ProcessConfig) -> None:
-        if not config.module.is_file():
-            raise InputError(
-                f"the target module {config.module} is not there; name a Python file in targets.path, or "
-                "make one with `trace targets new NAME`."
-            )
+        check_module(config.module)
         self.config = config
         self._described: Description | None = None
         self._pool = TargetProcessPool(self._start, config.processes or whole_cores())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint
 from trace_assets.store.content import folder_version, text_version
 from trace_assets.targets.embedded.generator import NUMBERS
+from trace_assets.training.base_folder import gone_folder
 from trace_assets.training.demo_agent.tokenizer import build_tokenizer, corpus_texts
 
 if TYPE_CHECKING:
@@ -150,14 +152,17 @@ def describe_model(path: str) -> BaseCheckpoint:
 
     from trace_assets.training.demo_agent.tokenizer import load_tokenizer
 
+    if gone := gone_folder(path):  # before the hub is asked for it
+        raise InputError(gone)
     try:
         config = AutoConfig.from_pretrained(path)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config)
     except (OSError, ValueError) as error:
+        missing = "" if os.path.isdir(path) else f"there is no folder {Path(path).absolute()}, and "
         raise InputError(
-            f"base_model.path '{path}' is no causal language model that can be loaded: {error}; name a "
-            "Hugging Face folder or hub name."
+            f"{missing}base_model.path '{path}' is no causal language model that can be loaded: {error}; "
+            "name a Hugging Face folder or hub name."
         ) from error
     load_tokenizer(path)
     folder = Path(path)
