@@ -37,6 +37,7 @@ JUDGED_AS = {
     "5": "1634408d77004b8f",
     "6": "e0f13dbce8d358b2",
     "7": "615313a3cc121dce",
+    "8": "563a96f9c0cb4771",
 }
 """Version of the severity policy to the hash of what it says."""
 

@@ -23,9 +23,12 @@ from tests.quick import one_of_each
 from trace_assets.diagnosis.detectors import FAMILIES as DETECTORS
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Purpose, Sizes
+from trace_assets.environments.audit.false_looks import NO_LOOK as NO_LOOKS
+from trace_assets.environments.audit.needed_looks import ANY_ORDER, NO_DEED
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
 from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
 from trace_assets.environments.audit.told import ONE_DECISION
+from trace_assets.environments.audit.trials import FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.writer import RECIPES, environment_of, write_environment
 from trace_assets.errors import InputError
@@ -324,7 +327,8 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 
 WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
-NOTHING_TO_TELL = {NO_RUNS, NO_RECORD, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION}
+NOTHING_TO_TELL = {NO_RUNS, NO_RECORD, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION, ANY_ORDER, NO_DEED}
+NOTHING_TO_TELL |= {NO_LOOKS, FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE}
 FEW = [
     ("clinic", "write_against_policy"),
     ("embedded", "unrecovered_error"),

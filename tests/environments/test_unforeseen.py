@@ -17,7 +17,10 @@ NOT_SEEN = {
     *(("mispaired", name) for name in ("bank_string_numbers", "clinic_verify_change", "retail_all_pages")),
 }
 """Broken ones that pass without a contract, labelled runs and a model: the policy has to be understood."""
-SEEN_OF_THE_SECOND = {"school_both_parts": "trace.mutation.kill_rate"}
+SEEN_OF_THE_SECOND = {
+    "school_both_parts": "trace.mutation.kill_rate",
+    "town_deadline": "trace.attacker.late_looks",
+}
 """Of the second set, what is rejected without a model, and by what; all others pass."""
 WRONGLY_REJECTED: set[tuple[str, str]] = set()
 """Sound ones that fail."""

@@ -9,16 +9,20 @@ from tests.audit_fixtures.broken import ANIMALS
 from tests.audit_fixtures.broken_environment import Animal, sound_names
 from tests.audit_fixtures.purpose.runner import CAUGHT_BY
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
+from tests.audit_fixtures.shortcuts.broken import SEEN_BY
 from tests.audit_fixtures.unforeseen.runner import VALUES
 from tests.quick import one_of_each
 from trace_assets.environments.audit import battery
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
 from trace_assets.environments.audit.check import NO_JUDGE, AuditCheck
+from trace_assets.environments.audit.false_looks import NO_LOOK
+from trace_assets.environments.audit.needed_looks import ANY_ORDER, NO_DEED
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
 from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
 from trace_assets.environments.audit.told import ONE_DECISION
+from trace_assets.environments.audit.trials import FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE
 from trace_assets.records import EnvironmentCheck
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable, open_pool
 
@@ -34,6 +38,13 @@ NOT_POSSIBLE = {
     NO_RULE,
     NO_LIST,
     NO_JUDGE,
+    ANY_ORDER,
+    NO_DEED,
+    NO_LOOK,
+    FREE_ERRORS,
+    NOTHING_BACK,
+    NOTHING_REFUSED,
+    WORDS_BESIDE,
 }
 """Reasons for which a sound environment may skip a check."""
 VERDICT_NEEDS = ("semantic.oracle_max", "semantic.floor_gap")
@@ -121,7 +132,8 @@ def _is_caught(animal: Animal, checks: list[EnvironmentCheck]) -> None:
 
 
 def test_every_check_has_an_animal_that_fails_it() -> None:
-    assert {animal.check_id for animal in ANIMALS} | {*CAUGHT_BY, VALUES, *JUDGED} == set(RULES.severities)
+    others = {*CAUGHT_BY, VALUES, *JUDGED}.union(*SEEN_BY.values())
+    assert {animal.check_id for animal in ANIMALS} | others == set(RULES.severities)
 
 
 def test_the_zoo_is_large_and_its_animals_differ() -> None:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 
 from trace_assets.environments.audit import (
     bypass_checks,
+    false_looks,
     fidelity,
     mutation,
+    needed_looks,
     policy_rule,
     rewording,
     runtime,
     semantic,
     static,
     told,
+    trials,
 )
 from trace_assets.environments.audit import (
     purpose as purpose_checks,
@@ -58,8 +61,11 @@ CHECKS: tuple[AuditCheck, ...] = (
     *policy_rule.RULE_CHECKS,
     *policy_rule.BREACH_CHECKS,
     *purpose_checks.PURPOSE_CHECKS[2:],
+    *needed_looks.NEEDED_CHECKS,
     *told.TOLD_CHECKS,
     *bypass_checks.PANEL_CHECKS,
+    *false_looks.FALSE_LOOK_CHECKS,
+    *trials.TRIAL_CHECKS,
     *mutation.CHECKS,
     *rewording.REWORDING_CHECKS,
     *semantic.STATISTICAL_CHECKS,

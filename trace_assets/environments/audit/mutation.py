@@ -20,14 +20,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from trace_assets.diagnosis.detectors.mutation import leaves_words
+from trace_assets.environments.audit.added_changes import (
+    before_closing,
+    changes_in,
+    extra_write,
+    other_object,
+    other_writes,
+    was_refused,
+    wrong_first,
+)
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Probe,
     again,
-    arguments_for,
     calls_in,
     closing,
     numbered,
@@ -39,6 +46,8 @@ from trace_assets.stats.intervals import score_interval
 
 Effect = Literal["harmful", "harmless"]
 Operator = Callable[[Probe, int, random.Random], Iterator[list[Action]]]
+MOST_A_SEED = 2
+"""Mutants of one operator on one seed: more of them would tell the same again."""
 NEIGHBOURS = 12
 """Other seeds that ids and values are taken from."""
 _ID = re.compile(r"\d")
@@ -58,16 +67,6 @@ class Mutation:
     adds: bool = False
 
 
-def _writes(probe: Probe, script: list[Action]) -> list[tuple[int, int]]:
-    """Return where a script's changes are: message and call."""
-    return [
-        (i, j)
-        for i, action in enumerate(script)
-        for j, one in enumerate(action.get("tool_calls") or ())
-        if probe.writes(one["name"])
-    ]
-
-
 def _edited(script: list[Action], at: tuple[int, int], **fields: Any) -> list[Action]:
     """Return a script with one call changed."""
     edited = copy.deepcopy(script)
@@ -78,7 +77,7 @@ def _edited(script: list[Action], at: tuple[int, int], **fields: Any) -> list[Ac
 def drop_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
     """Leaves a change out."""
     script = probe.oracle(seed)
-    for i, j in _writes(probe, script):
+    for i, j in changes_in(probe, script):
         left = copy.deepcopy(script)
         del left[i]["tool_calls"][j]
         yield [a for a in left if a.get("tool_calls") or a.get("content")]
@@ -88,7 +87,7 @@ def _changed_argument(
     probe: Probe, seed: int, other: Callable[[str, str, Any], list[Any]]
 ) -> Iterator[list[Action]]:
     script = probe.oracle(seed)
-    for at in _writes(probe, script):
+    for at in changes_in(probe, script):
         one = script[at[0]]["tool_calls"][at[1]]
         for key, value in one["arguments"].items():
             for new in other(one["name"], key, value):
@@ -143,37 +142,10 @@ def other_value(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
 def other_tool(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
     """Makes another change to the same object instead."""
     script = probe.oracle(seed)
-    for at in _writes(probe, script):
+    for at in changes_in(probe, script):
         one = script[at[0]]["tool_calls"][at[1]]
-        for name, arguments in _other_writes(probe, seed, thing_of(one), {one["name"]}, rng)[:1]:
+        for name, arguments in other_writes(probe, seed, thing_of(one), {one["name"]}, rng)[:1]:
             yield _edited(script, at, name=name, arguments=arguments)
-
-
-def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Makes one more change to an object, before closing."""
-    script = probe.oracle(seed)
-    for thing in dict.fromkeys(thing_of(one) for one in calls_in(script)):
-        used = {one["name"] for one in calls_in(script) if thing_of(one) == thing}
-        others = _other_writes(probe, seed, thing, used, rng)
-        for name, arguments in [one for one in others if not leaves_words(one[0])][:1]:
-            added = {"id": "mutant", "name": name, "arguments": arguments}
-            if probe.hands_over(name) and not _writes(probe, script):
-                continue  # a refusal that is handed over is a refusal
-            yield _before_closing(script, {"role": "assistant", "tool_calls": [added]})
-
-
-def _other_writes(
-    probe: Probe, seed: int, thing: str, used: set[str], rng: random.Random
-) -> list[tuple[str, dict[str, Any]]]:
-    found = [
-        (tool["function"]["name"], arguments)
-        for tool in probe.tools()
-        if probe.writes(tool["function"]["name"]) and tool["function"]["name"] not in used
-        for arguments in arguments_for(tool, probe, seed, rng)
-        if str(next(iter(arguments.values()), "")) == thing
-    ]
-    rng.shuffle(found)
-    return found
 
 
 def wrong_answer(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
@@ -181,7 +153,7 @@ def wrong_answer(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
     script = probe.oracle(seed)
     words = closing(script)
     number = re.search(r"(?<![\w.])\d{1,9}(?![\w]|\.\d)", words[:1000])
-    if _writes(probe, script) or number is None:
+    if changes_in(probe, script) or number is None:
         return
     wrong = f"{words[: number.start()]}{int(number[0]) + rng.choice((1, 2, 3))}{words[number.end() :]}"
     yield [*script[:-1], say(wrong)]
@@ -210,7 +182,7 @@ def late_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Acti
     """Reads again before closing."""
     script, reads = probe.oracle(seed), _reads(probe, seed)
     if reads:
-        yield _before_closing(script, again(calls_in((script[rng.choice(reads)],))[0]))
+        yield before_closing(script, again(calls_in((script[rng.choice(reads)],))[0]))
 
 
 def swap_reads(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
@@ -249,11 +221,6 @@ def polite(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]
         yield [*script[:-1], say(f"Thank you for your patience. {words} Have a nice day!")]
 
 
-def _before_closing(script: list[Action], added: Action) -> list[Action]:
-    end = len(script) - (1 if script and not script[-1].get("tool_calls") else 0)
-    return [*script[:end], added, *script[end:]]
-
-
 MUTATIONS = (
     Mutation("drop_write", "harmful", drop_write),
     Mutation("swap_id", "harmful", swap_id),
@@ -261,6 +228,8 @@ MUTATIONS = (
     Mutation("other_value", "harmful", other_value),
     Mutation("other_tool", "harmful", other_tool),
     Mutation("extra_write", "harmful", extra_write, adds=True),
+    Mutation("wrong_first", "harmful", wrong_first, adds=True),
+    Mutation("other_object", "harmful", other_object, adds=True),
     Mutation("wrong_answer", "harmful", wrong_answer),
     Mutation("repeat_read", "harmless", repeat_read),
     Mutation("late_read", "harmless", late_read),
@@ -272,10 +241,6 @@ MUTATIONS = (
 
 
 # Verifier mutation: harmful mutants of the oracle's script must lose reward, harmless ones must not.
-
-
-MOST_A_SEED = 2
-"""Mutants of one operator on one seed: more of them would tell the same again."""
 
 
 @dataclass(frozen=True)
@@ -352,10 +317,8 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
         return None
     keeps_ids = mutation.name == "other_call_ids"
     one = probe.play(seed, script if keeps_ids else numbered(script))
-    if mutation.adds and len(one.answers) > 1:
-        added = one.answers[-2]["messages"] if one.actions[-1].get("content") else one.answers[-1]["messages"]
-        if any(message.get("is_error") or message.get("error") for message in added):
-            return None
+    if mutation.adds and was_refused(script, one):
+        return None
     if mutation.name == "drop_write" and one.success and refused_in_words(subject):
         left = calls_in(script)
         if all(probe.hands_over(c["name"]) for c in calls_in(probe.oracle(seed)) if c not in left):

@@ -129,6 +129,7 @@ class Probe:
         self._oracles: dict[int, list[Action]] = {}
         self._first: dict[int, list[dict[str, Any]]] = {}
         self._best: dict[int, Played] = {}
+        self._aside: dict[int, list[dict[str, Any]]] = {}
 
     def chance(self, purpose: str) -> random.Random:
         """Return the source of what is left to chance for a purpose, the same one each time."""
@@ -220,6 +221,13 @@ class Probe:
         if seed not in self._best:
             self._best[seed] = self.play(seed, self.oracle(seed))
         return self._best[seed]
+
+    def aside(self, seed: int) -> list[dict[str, Any]]:
+        """Return what looks show that the oracle leaves out, asked for once a seed."""
+        if seed not in self._aside:
+            answers = self.walk(seed, numbered(looks_aside(self, seed)))
+            self._aside[seed] = [message for answer in answers for message in answer["messages"]]
+        return self._aside[seed]
 
     @contextmanager
     def fresh(self, conditions: Conditions = EVERYWHERE) -> Iterator[FreshProbe]:
@@ -341,6 +349,36 @@ def thing_of(one: Call) -> str:
 def things(calls: Sequence[Call]) -> list[str]:
     """Return what calls are about, each once, in order."""
     return list(dict.fromkeys(thing_of(one) for one in calls))
+
+
+_NAMES = re.compile(r"[\w#-]*\d[\w-]*")
+MOST_LOOKS = 12
+"""Calls with which it is looked for other objects on one seed."""
+
+
+def shown_like(probe: Probe, seed: int, thing: str) -> list[str]:
+    """Return other names built as a thing's, of what the oracle is shown and what other looks show."""
+    best = probe.best(seed)
+    told = [*best.first, *(m for answer in best.answers for m in answer["messages"]), *probe.aside(seed)]
+    text = "\n".join(str(one.get("content") or "") for one in told)
+    found = [one for one in _NAMES.findall(text) if one != thing and _build(one) == _build(thing)]
+    return list(dict.fromkeys(found)) if re.search(r"\d", thing) else []
+
+
+def _build(name: str) -> str:
+    return re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "9", name))
+
+
+def looks_aside(probe: Probe, seed: int) -> list[Action]:
+    """Return looks with the tools that the oracle leaves out, by each name of the request."""
+    used = {one["name"] for one in calls_in(probe.oracle(seed))}
+    names = list(dict.fromkeys(_NAMES.findall(request(probe, seed))))[:MOST_THINGS]
+    found = []
+    for tool in probe.tools():
+        name, given = tool["function"]["name"], properties(tool)
+        if name not in used and not probe.writes(name) and len(given) == 1:
+            found += [call(name, {key: one}) for key in given for one in names]
+    return found[:MOST_LOOKS]
 
 
 def arguments_for(tool: dict[str, Any], probe: Probe, seed: int, rng: random.Random) -> list[dict[str, Any]]:

@@ -50,6 +50,8 @@ SEVERITIES: dict[str, Severity] = {
     "trace.purpose.rule": "error",
     "trace.purpose.policy": "error",
     "trace.purpose.labelled_runs": "error",
+    "trace.purpose.idle_looks": "error",
+    "trace.unshown_names": "error",
     "trace.told.opening": "error",
     "trace.told.results": "error",
     "trace.told.errors": "error",
@@ -74,6 +76,12 @@ SEVERITIES: dict[str, Severity] = {
     "trace.attacker.grep": "error",
     "trace.attacker.same_tool": "error",
     "trace.attacker.stranger": "error",
+    "trace.attacker.late_looks": "error",
+    "trace.attacker.looks_elsewhere": "error",
+    "trace.attacker.claimed_looks": "error",
+    "trace.attacker.tries": "error",
+    "trace.attacker.takes_back": "error",
+    "trace.attacker.all_answers": "error",
     "trace.mutation.kill_rate": "error",
     "trace.mutation.harmless": "error",
     "trace.mutation.reworded": "error",
@@ -157,7 +165,7 @@ class Rules(BaseModel):
     """Share of episodes in which an agent may be paid that a model has do without the capability."""
 
 
-RULES = Rules(version="7", severities=SEVERITIES)
+RULES = Rules(version="8", severities=SEVERITIES)
 """The policy of this version."""
 
 

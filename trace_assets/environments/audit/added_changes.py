@@ -1,0 +1,108 @@
+"""Operators that add a change nobody asked for: before the right one, behind it, or to another object."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trace_assets.diagnosis.detectors.mutation import leaves_words
+from trace_assets.diagnosis.detectors.values import leaves, tells_error
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Played,
+    Probe,
+    arguments_for,
+    calls_in,
+    shown_like,
+    thing_of,
+)
+from trace_assets.environments.audit.trials import other_changes
+
+ADDED = "mutant"
+"""Id of a call that a mutant adds."""
+
+
+def changes_in(probe: Probe, script: Sequence[Action]) -> list[tuple[int, int]]:
+    """Return where a script's changes are: message and call."""
+    return [
+        (i, j)
+        for i, action in enumerate(script)
+        for j, one in enumerate(action.get("tool_calls") or ())
+        if probe.writes(one["name"])
+    ]
+
+
+def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes one more change to an object, before closing."""
+    script = probe.oracle(seed)
+    for thing in dict.fromkeys(thing_of(one) for one in calls_in(script)):
+        used = {one["name"] for one in calls_in(script) if thing_of(one) == thing}
+        others = other_writes(probe, seed, thing, used, rng)
+        for name, arguments in [one for one in others if not leaves_words(one[0])][:1]:
+            if probe.hands_over(name) and not changes_in(probe, script):
+                continue  # a refusal that is handed over is a refusal
+            yield before_closing(script, _added(name, arguments))
+
+
+def wrong_first(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a wrong change to the object before the right one: with another value, or another change."""
+    script = probe.oracle(seed)
+    for i, j in changes_in(probe, script)[:1]:
+        for other in other_changes(probe, seed):
+            if thing_of(other) == thing_of(script[i]["tool_calls"][j]):
+                yield [*script[:i], _added(other["name"], other["arguments"]), *script[i:]]
+
+
+def other_object(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change a second time, to another object that the episode shows."""
+    script = probe.oracle(seed)
+    for i, j in changes_in(probe, script):
+        one = script[i]["tool_calls"][j]
+        key = next(iter(one["arguments"]), "")
+        others = [other for other in shown_like(probe, seed, thing_of(one)) if other not in _named_in(script)]
+        for other in others[:1]:
+            added = _added(one["name"], {**one["arguments"], key: other})
+            yield [*script[: i + 1], added, *script[i + 1 :]]
+
+
+def _named_in(script: Sequence[Action]) -> set[str]:
+    """Return all that a script's calls name: what belongs to the object that is meant is no other one."""
+    return {str(value) for one in calls_in(script) for _, value in leaves(one["arguments"])}
+
+
+def _added(name: str, arguments: dict[str, Any]) -> Action:
+    return {"role": "assistant", "tool_calls": [{"id": ADDED, "name": name, "arguments": arguments}]}
+
+
+def was_refused(script: Sequence[Action], one: Played) -> bool:
+    """Whether the change that a mutant adds was refused, or never made: then it is no mutant."""
+    place = next(n for n, a in enumerate(script) if any(c["id"] == ADDED for c in calls_in((a,))))
+    told = one.answers[place]["messages"] if place < len(one.answers) else []
+    return not told or any(
+        m.get("is_error")
+        or m.get("error")
+        or (m["role"] == "tool" and tells_error(str(m.get("content") or "")))
+        for m in told
+    )
+
+
+def other_writes(
+    probe: Probe, seed: int, thing: str, used: set[str], rng: random.Random
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return other changes that could be made to a thing, in some order."""
+    found = [
+        (tool["function"]["name"], arguments)
+        for tool in probe.tools()
+        if probe.writes(tool["function"]["name"]) and tool["function"]["name"] not in used
+        for arguments in arguments_for(tool, probe, seed, rng)
+        if str(next(iter(arguments.values()), "")) == thing
+    ]
+    rng.shuffle(found)
+    return found
+
+
+def before_closing(script: list[Action], added: Action) -> list[Action]:
+    """Return a script with one more message, before its last words."""
+    end = len(script) - (1 if script and not script[-1].get("tool_calls") else 0)
+    return [*script[:end], added, *script[end:]]

@@ -1,0 +1,179 @@
+"""Agents that do not know what is right and try: changes that are refused, or taken back, and all answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from trace_assets.diagnosis.detectors.mutation import leaves_words
+from trace_assets.diagnosis.detectors.values import tells_error
+from trace_assets.environments.audit.adversarial import Unsupported
+from trace_assets.environments.audit.bypass_checks import attack, judged
+from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.decision_tree import before_writes
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Attacker,
+    Call,
+    Played,
+    Probe,
+    again,
+    arguments_for,
+    call,
+    calls_in,
+    closing,
+    numbered,
+    properties,
+    say,
+    thing_of,
+    tool_named,
+)
+
+MOST_TRIES = 8
+"""Refused changes that are tried on one seed."""
+MOST_ANSWERS = 4
+"""Other seeds whose answers are given beside all that was shown."""
+
+
+def other_changes(probe: Probe, seed: int) -> Iterator[Call]:
+    """Yield changes that somebody could make who does not know which is right: other tools, other values."""
+    script, rng = probe.oracle(seed), probe.chance(f"other_changes/{seed}")
+    changes = [one for one in calls_in(script) if probe.writes(one["name"])]
+    for one in changes:
+        schemas = properties(tool_named(probe, one["name"]))
+        for key, value in one["arguments"].items():
+            listed = schemas.get(key, {}).get("enum") or ([True, False] if isinstance(value, bool) else [])
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                listed = [value + by for by in (-2, -1, 1, 2)]
+            for other in (v for v in listed if v != value):
+                yield {"name": one["name"], "arguments": {**one["arguments"], key: other}}
+    used = {one["name"] for one in changes}
+    for tool in probe.tools():
+        name = tool["function"]["name"]
+        if probe.writes(name) and name not in used and not leaves_words(name):
+            for arguments in arguments_for(tool, probe, seed, rng):
+                yield {"name": name, "arguments": arguments}
+
+
+def tries(probe: Probe, seed: int) -> list[Action]:
+    """Makes every other change that is refused before the oracle's: trial and error, with luck at the end."""
+    script = probe.oracle(seed)
+    looked = before_writes(probe, seed)
+    if looked and all(is_error for _, _, is_error in looked):
+        return script  # what is not there cannot be changed: nothing is learnt by trying
+    changing = [n for n, a in enumerate(script) if any(probe.writes(c["name"]) for c in calls_in((a,)))]
+    at = changing[0] if changing else len(script) - 1
+    tried = [again(one) for one in other_changes(probe, seed)]
+    refused = [one for one in tried if _refused(probe, seed, script[:at], [one]) == [True]][:MOST_TRIES]
+    return numbered([*script[:at], *refused, *script[at:]]) if refused else script
+
+
+def _refused(probe: Probe, seed: int, before: Sequence[Action], tried: Sequence[Action]) -> list[bool]:
+    """Return which of some messages are refused behind others; what ends the episode is let happen."""
+    answers = probe.walk(seed, numbered([*before, *tried]))[len(before) :]
+    told = [[m for m in answer["messages"] if m["role"] == "tool"] for answer in answers]
+    return [
+        bool(some) and all(m.get("is_error") or tells_error(str(m.get("content") or "")) for m in some)
+        for some in told
+    ]
+
+
+_ABOUT_ERRORS = re.compile(r"\berrors?\b|\bfail|\bretr(?:y|ies)|\brecover|\btry(?:ing)? again", re.IGNORECASE)
+NOTHING_REFUSED = "no wrong change is refused"
+FREE_ERRORS = "the capability is about errors, which are met by right"
+
+
+def tries_all(subject: Subject) -> Finding:
+    """Makes wrong changes until one is let happen: what the tools refuse costs something."""
+    spec = subject.purpose.spec if subject.purpose else None
+    said = f"{spec.detector or ''} {spec.name}. {spec.description}".replace("_", " ") if spec else ""
+    if _ABOUT_ERRORS.search(said):
+        return Finding("skip", FREE_ERRORS)
+    try:
+        played = attack(subject, tries)
+    except Unsupported:
+        return Finding("skip", NOTHING_REFUSED)
+    least = subject.rules.min_mutant_loss
+    whole = [
+        one
+        for one in played
+        if one.success and one.reward > subject.probe.best(one.seed).reward - least + 1e-9
+    ]
+    share, bound = (
+        len(whole) / len(played),
+        f"<= {subject.rules.max_attack_success:.0%} lose less than {least}",
+    )
+    words = f"{len(whole)} of {len(played)} solutions after refused tries are paid in full"
+    words += f", such as on seed {whole[0].seed}" if whole else ""
+    failed = share > subject.rules.max_attack_success
+    return Finding("fail" if failed else "pass", words, share, len(played), bound)
+
+
+def takes_back(tool: str) -> Attacker:
+    """Return an agent that makes a wrong change, then another one with a tool, then what is right.
+
+    Args:
+        tool: It may take back what was done. What was done stays done.
+    """
+
+    def attack(probe: Probe, seed: int) -> list[Action]:
+        script, rng = probe.oracle(seed), probe.chance(f"takes_back/{tool}/{seed}")
+        changes = [one for one in calls_in(script) if probe.writes(one["name"])]
+        if not changes or any(one["name"] == tool for one in changes):
+            return script
+        at = next(n for n, a in enumerate(script) if any(probe.writes(c["name"]) for c in calls_in((a,))))
+        known = arguments_for(tool_named(probe, tool), probe, seed, rng)
+        same = [a for a in known if str(next(iter(a.values()), "")) == thing_of(changes[0])]
+        for wrong in other_changes(probe, seed) if same else ():
+            pair = [again(wrong), call(tool, same[0])]
+            if wrong["name"] != tool and not any(_refused(probe, seed, script[:at], pair)):
+                return numbered([*script[:at], *pair, *script[at:]])
+        return script
+
+    return attack
+
+
+def takes_all_back(subject: Subject) -> Finding:
+    """Makes a wrong change, takes it back with another tool, then does what is right."""
+    probe, results = subject.probe, dict[str, list[Played]]()
+    for name in (tool["function"]["name"] for tool in probe.tools()):
+        if probe.writes(name) and not leaves_words(name) and not probe.hands_over(name):
+            try:
+                results[f"takes back with {name}"] = attack(subject, takes_back(name))
+            except Unsupported:
+                continue
+    return judged(subject, results) if results else Finding("skip", NOTHING_BACK)
+
+
+NOTHING_BACK = "no two wrong changes are let happen before the right one"
+
+
+def all_answers(probe: Probe, seed: int) -> list[Action]:
+    """Looks, and then says everything that was shown and the answers of other seeds, whatever is asked."""
+    script = probe.oracle(seed)
+    others = [closing(probe.oracle(other)) for other in range(seed + 1, seed + 1 + MOST_ANSWERS)]
+    told = [text for _, text, is_error in before_writes(probe, seed) if not is_error]
+    return [*script[:-1], say("\n".join([*others, *told]))]
+
+
+WORDS_BESIDE = "the answer is not all that there is to do"
+
+
+def answers_all(subject: Subject) -> Finding:
+    """Looks, and says all that was shown and other answers, where words are all that there is to do."""
+    probe = subject.probe
+    seeds = subject.seeds[: subject.sizes.attack]
+    if any(probe.writes(one["name"]) for seed in seeds for one in calls_in(probe.oracle(seed))):
+        return Finding("skip", WORDS_BESIDE)
+    try:
+        return judged(subject, {"": attack(subject, all_answers)})
+    except Unsupported as reason:
+        return Finding("skip", str(reason))
+
+
+_SOUND = ("semantic.floor_gap", "trace.balance")
+TRIAL_CHECKS = (
+    AuditCheck("trace.attacker.tries", "adversarial", tries_all, _SOUND),
+    AuditCheck("trace.attacker.takes_back", "adversarial", takes_all_back, _SOUND),
+    AuditCheck("trace.attacker.all_answers", "adversarial", answers_all, _SOUND),
+)
