@@ -26,7 +26,8 @@ UNSHOWN = 0.05
 _LOOK = (
     r"(?:look(?:s|ed|ing)?\b|check(?:s|ed|ing)?\b|read(?:s|ing)?\b|open(?:s|ed|ing)?\b|view(?:s|ed|ing)?\b"
     r"|verif(?:y|ies|ied|ying)\b|inspect(?:s|ed|ing)?\b|review(?:s|ed|ing)?\b|consult(?:s|ed|ing)?\b"
-    r"|retriev(?:e|es|ed|ing)\b|fetch(?:es|ed|ing)?\b|get_\w+|read_\w+|show_\w+|find_\w+|list_\w+|look_\w+)"
+    r"|compar(?:e|es|ed|ing)\b|retriev(?:e|es|ed|ing)\b|fetch(?:es|ed|ing)?\b"
+    r"|get_\w+|read_\w+|show_\w+|find_\w+|list_\w+|look_\w+)"
 )
 _CLAUSE = r"[^,;.:!?\n]"
 _FIRST = re.compile(
