@@ -42,7 +42,7 @@ CAUGHT = {
     ("broken", "retail_owner"): "trace.purpose.looked_up",
     ("broken", "telecom_transfer_note"): "trace.mutation.reworded",
 }
-"""What some of them are seen by, and by nothing else."""
+"""What some of them are seen by, whatever else sees them."""
 
 
 def _marked() -> list[object]:
@@ -60,7 +60,7 @@ def test_what_is_broken_is_rejected_and_nothing_else(one: Unforeseen) -> None:
     wanted = (one.kind != "sound") != (known in NOT_SEEN | WRONGLY_REJECTED)
     assert bool(found) == wanted, found
     if known in CAUGHT:
-        assert set(found) == {CAUGHT[known]}
+        assert CAUGHT[known] in found
 
 
 def test_they_are_many_and_the_known_misses_are_among_them() -> None:
