@@ -13,7 +13,7 @@ from trace_assets.records import Check, ExpectedAction, Message, Task, Trajector
 
 
 def ruling(one: Trajectory, *actions: ExpectedAction, **known: Any) -> Triage:
-    (row,) = triage([one], tasks=task(*actions, **known))
+    (row,) = triage([one], tasks=task(*actions, **known), suspicions=())
     return row
 
 

@@ -33,7 +33,7 @@ def failed(*messages: Message, **changes: Any) -> Trajectory:
 
 def ruling(*messages: Message, told: str = "", **changes: Any) -> Triage:
     tasks = {"x/1": ToldTask(task_id="x/1", instruction=told)}
-    (found,) = triage([failed(*messages, **changes)], tasks=tasks)
+    (found,) = triage([failed(*messages, **changes)], tasks=tasks, suspicions=())
     return found
 
 
@@ -296,13 +296,28 @@ def test_what_a_second_look_says_of_the_agent_stays_where_rules_say_no_more() ->
 
 
 @pytest.mark.parametrize("fault", ["agent", "user_simulator", "environment"])
-def test_a_second_look_is_asked_why_a_user_left_too(fault: Fault) -> None:
+def test_what_is_only_suspected_decides_nothing_and_is_told(fault: Fault) -> None:
     yes = Message(role="user", content="Yes. ###STOP###")
     left = failed(ASKED, agent("Shall I cancel it?"), yes, trajectory_id="a")
-    assert triage([left])[0].rule == "simulator_stopped_first"
-    assert triage([left], lambda _: {})[0].rule == "simulator_stopped_first", "it gave no answer"
+    for (row,) in (triage([left]), triage([left], lambda _: {})):
+        assert (row.fault, row.rule, row.suspected) == ("agent", "agent", "user_simulator")
+        assert row.suspicion.startswith("simulator_stopped_first (messages 1, 2): the user agreed")
     (row,) = triage([left], lambda _: {"a": Ruling(fault, SECOND_LOOK, (1,), "it said why")})
     assert (row.fault, row.rule, row.detail) == (fault, SECOND_LOOK, "it said why")
+    assert row.suspected is None, "a model has looked at the run since"
+    (sure,) = triage([left.model_copy(update={"fault": "infrastructure"})])
+    assert (sure.fault, sure.suspected, sure.suspicion) == ("infrastructure", None, "")
+
+
+def test_a_tool_that_raises_over_what_it_was_asked_for_is_only_suspected() -> None:
+    for key in ("'K4821'", "None"):
+        one = failed(ASKED, *called("get_order", f"KeyError: {key}", error=True))
+        (row,) = triage([one])
+        assert (row.fault, row.suspected) == ("agent", "environment")
+        assert row.suspicion == f"tool_error_on_value (messages 1, 2): get_order broke: KeyError: {key}"
+    worse = [*called("get_order", "KeyError: None", error=True), *called("pay", "HTTP 503", error=True)]
+    (row,) = triage([failed(ASKED, *worse)])
+    assert (row.fault, row.rule, row.suspected) == ("environment", "tool_exception", None)
 
 
 def test_who_played_is_told_with_the_adapter() -> None:

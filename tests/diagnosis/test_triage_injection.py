@@ -131,7 +131,7 @@ def test_injected_faults_are_found(source: str, capsys: pytest.CaptureFixture[st
             broken = kind.inject(one, told, rng)
             if broken is None:
                 continue
-            (row,) = triage([broken], tasks=task_of(one, told))
+            (row,) = triage([broken], tasks=task_of(one, told), suspicions=())
             hits[name].append(row.fault == kind.fault and row.rule in kind.rules)
             assert row.outcome != "passed" and (row.fault != "infrastructure" or row.outcome == "unjudged")
     everything = [hit for found in hits.values() for hit in found]
@@ -152,13 +152,15 @@ def test_the_untouched_are_not_accused(source: str, capsys: pytest.CaptureFixtur
     accused: dict[str, list[bool]] = defaultdict(list)
     for one, told in episodes(source):
         tasks = task_of(one, told)
-        (row,) = triage([one], tasks=tasks)
+        (row,) = triage([one], tasks=tasks, suspicions=())
         if one.success:
             assert (row.fault, row.rule) == (None, "passed")
-            (row,) = triage([one.model_copy(update={"success": False, "reward": 0.0})], tasks=tasks)
+            (row,) = triage(
+                [one.model_copy(update={"success": False, "reward": 0.0})], tasks=tasks, suspicions=()
+            )
             accused["passed, called failed"].append(row.fault != "agent")
             clumsy = _clumsy(one)
-            (row,) = triage([clumsy], tasks=tasks)
+            (row,) = triage([clumsy], tasks=tasks, suspicions=())
             accused["agent left its work undone"].append(row.fault != "agent")
     everything = [wrong for found in accused.values() for wrong in found]
     with capsys.disabled():

@@ -104,6 +104,12 @@ def test_mini_swe_agent_writes_commands_as_text(tmp_path: Path) -> None:
     assert not one.messages[4].tool_calls and one.messages[5].role == "user"
 
 
+def test_a_patch_of_any_length_may_stand_first(tmp_path: Path) -> None:
+    info = {"exit_status": "Submitted", "submission": "diff --git\n" + "+ line\n" * 20_000}
+    path = laid(tmp_path, document={"info": info, "messages": HISTORY}, name="repo__a-1.traj.json")
+    assert [one.task_id for one in read_trajectories([path]).trajectories] == ["swe_agent/repo__a-1"]
+
+
 def test_without_a_history_the_steps_tell(tmp_path: Path) -> None:
     (one,) = read_trajectories(
         [laid(tmp_path, document={"trajectory": [STEP, STEP], "info": {}})]

@@ -278,6 +278,17 @@ def print_faults(rows: Sequence[Triage], console: Console) -> None:
     if len(others) > SHOWN:
         left = len(others) - SHOWN
         console.print(f"  and {left:,} more: trace sql \"SELECT * FROM triage WHERE fault <> 'agent'\"")
+    if suspected := [row for row in rows if row.suspected]:
+        console.print(
+            f"  {count(len(suspected), 'failure', 'failures')} left to the agent may be another's, by rules "
+            "that are too often wrong to decide: "
+            'trace sql "SELECT * FROM triage WHERE suspected IS NOT NULL"',
+            soft_wrap=True,
+        )
+        for row in suspected[:SHOWN]:
+            console.print(
+                f"  {escape(row.trajectory_id)}: {row.suspected}, by {escape(row.suspicion)}", soft_wrap=True
+            )
 
 
 # `trace analyst`: what a model analyst will cost, and whether an analyst keeps its promises.

@@ -138,6 +138,8 @@ def _why(one: OneTrajectory) -> list[str]:
         f"[bold]Why it failed[/]: {_line(cause.party)}{at}; confidence {cause.confidence}, {by}",
         f"  {_cut(cause.words, None) or 'nothing says more'}",
     ]
+    if cause.suspected:
+        lines.append(f"  suspected, not decided: {_line(cause.suspected)}, by {_cut(cause.suspicion, None)}")
     if cause.repaired is not None:
         lines.append(f"  repaired and replayed it {'passes' if cause.repaired else 'still fails'}")
     return lines

@@ -125,25 +125,24 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
         if row.fault != "agent" or not own:
             cause = _of_triage(row, at, diffs)
             witnessed = [] if row.fault != "agent" else _witnessed(row.trajectory_id, diagnosed, by_id, rank)
-            causes.append(_of_proposal(cause, by_id[witnessed[0]]) if witnessed else cause)
+            cause = _of_proposal(cause, by_id[witnessed[0]]) if witnessed else cause
+            causes.append(_with_suspicion(cause, row))
             continue
         label, capability = own[0], by_id[own[0].capability_id]
-        causes.append(
-            FailureCause(
-                trajectory_id=row.trajectory_id,
-                target=row.target,
-                task_id=row.task_id,
-                party="agent",
-                decisive_message=at,
-                capability=label.capability_id,
-                words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
-                confidence="medium"
-                if label.capability_id in kept or _judged(label, diagnosed) == "yes"
-                else "low",
-                source="model" if label.labeller.startswith("model:") else "rule",
-                rule=capability.detector or label.labeller,
-            )
+        sure = label.capability_id in kept or _judged(label, diagnosed) == "yes"
+        cause = FailureCause(
+            trajectory_id=row.trajectory_id,
+            target=row.target,
+            task_id=row.task_id,
+            party="agent",
+            decisive_message=at,
+            capability=label.capability_id,
+            words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
+            confidence="medium" if sure else "low",
+            source="model" if label.labeller.startswith("model:") else "rule",
+            rule=capability.detector or label.labeller,
         )
+        causes.append(_with_suspicion(cause, row))
     return [_with_repair(cause, diagnosed) for cause in causes]
 
 
@@ -296,6 +295,11 @@ def _of_proposal(cause: FailureCause, capability: Capability) -> FailureCause:
     words = f"{capability.name}: {cause.words}" if cause.source == "model" else capability.name
     named = {"capability": capability.capability_id, "words": words, "source": "model"}
     return cause.model_copy(update={**named, "rule": capability.analyst})
+
+
+def _with_suspicion(cause: FailureCause, row: Triage) -> FailureCause:
+    """Say beside a cause who else is suspected."""
+    return cause.model_copy(update={"suspected": row.suspected, "suspicion": row.suspicion})
 
 
 def _with_repair(cause: FailureCause, diagnosed: Diagnosed) -> FailureCause:

@@ -2,13 +2,14 @@
 
 Rules in order, the first that applies decides; a failure that no rule claims is the agent's. A simulated
 user, the ground truth, the environment and the infrastructure are accused only on evidence in the record, the
-messages, or the task.
+messages, or the task. Rules whose accusations were mostly false on agents that nobody had looked at accuse
+nobody: what they see is told as a suspicion, beside what is decided without them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.attribution.case import Case, Known, Rule, Ruling
@@ -73,10 +74,13 @@ RULES: tuple[Rule, ...] = (
 
 SECOND_LOOK = "model_second_look"
 """The rule that a model's ruling is kept under."""
-DOUBTED = frozenset({"simulator_stopped_first"})
-"""Rules that judge by words why a user left: a model that looks again is asked about what they accuse too."""
+SUSPICIONS = frozenset({"simulator_stopped_first", "users_choice", "tool_error_on_value"})
+"""Rules that only make suspicious. On runs that nobody had read before they accused, another party than the
+agent was read as at fault in 3 of 9, 1 of 3 and {TOOL} (`docs/truth/rounds.md`, the fifth round)."""
 SecondLook = Callable[[Sequence[Trajectory]], Mapping[str, Ruling]]
-"""Looks at failures that rules leave to the agent, or doubt; returns a ruling for those that it answered."""
+"""Looks at failures that rules leave to the agent; returns a ruling for those that it answered."""
+_Ruled = tuple[Ruling, Ruling | None]
+"""What decides, and what only makes suspicious."""
 
 
 def triage(
@@ -86,6 +90,7 @@ def triage(
     tasks: Mapping[str, Told] | None = None,
     known: Known | None = None,
     rules: Sequence[Rule] = RULES,
+    suspicions: Collection[str] = SUSPICIONS,
 ) -> list[Triage]:
     """Put each failure down to the agent, its simulated user, its task, the environment or infrastructure.
 
@@ -94,14 +99,15 @@ def triage(
 
     Args:
         trajectories: Of any targets, judged or not.
-        second_look: Asked once, about all failures that the rules leave to the agent and those that a rule of
-            `DOUBTED` puts down otherwise. What it says of one that it leaves to the agent too is kept where
-            the rules have no more to say than that.
+        second_look: Asked once, about all failures that the rules leave to the agent. What it says of one
+            that it leaves to the agent too is kept where the rules have no more to say than that.
         tasks: By id: what the simulated user was told, and what is expected. Without them no contradiction,
             no broken script and no wrong ground truth is found.
         known: What all runs and tasks of the targets tell together; learned from these trajectories and tasks
             unless given.
         rules: In order; the last one must rule on everything.
+        suspicions: Names of those that decide nothing: a failure that no other rule claims is the agent's,
+            and what they saw is told beside it.
 
     Returns:
         One row a trajectory, in their order; the fault is None exactly for passed ones.
@@ -109,32 +115,46 @@ def triage(
     every = list(trajectories)
     if known is None:
         known = Known.of(every, tasks or {})
-    ruled = [(one, None if one.success else _ruling(one, known, rules)) for one in every]
+    ruled = [(one, None if one.success else _ruling(one, known, rules, suspicions)) for one in every]
     if second_look is not None:
-        left = [one for one, found in ruled if found is not None and looks_again(found.fault, found.rule)]
+        left = [one for one, found in ruled if found is not None and found[0].fault == "agent"]
         others = second_look(left) if left else {}
         ruled = [(one, _looked(found, others.get(one.trajectory_id))) for one, found in ruled]
     return [_row(one, found) for one, found in ruled]
 
 
-def looks_again(fault: str | None, rule: str) -> bool:
-    """Say whether a model, where one is set, is asked about a failure after the rules."""
-    return fault == "agent" or rule in DOUBTED
-
-
-def _ruling(trajectory: Trajectory, known: Known, rules: Sequence[Rule]) -> Ruling:
+def _ruling(
+    trajectory: Trajectory, known: Known, rules: Sequence[Rule], suspicions: Collection[str]
+) -> _Ruled:
     case = Case(trajectory, known)
-    return next(found for rule in rules if (found := rule(case)) is not None)
+    suspicion: Ruling | None = None
+    for found in (found for rule in rules if (found := rule(case)) is not None):
+        if found.rule not in suspicions:
+            return found, suspicion if found.fault == "agent" else None
+        suspicion = suspicion or found
+    raise ValueError("the last rule has to rule on everything")
 
 
-def _looked(found: Ruling | None, look: Ruling | None) -> Ruling | None:
+def _told(suspicion: Ruling) -> str:
+    """Return what made suspicious, with where it shows.
+
+    >>> _told(Ruling("user_simulator", "users_choice", (4, 5), "the user chose otherwise"))
+    'users_choice (messages 4, 5): the user chose otherwise'
+    """
+    where = ", ".join(map(str, suspicion.evidence))
+    shown = f" (message{'s' * (len(suspicion.evidence) > 1)} {where})" if where else ""
+    return f"{suspicion.rule}{shown}: {suspicion.detail}"
+
+
+def _looked(found: _Ruled | None, look: Ruling | None) -> _Ruled | None:
     """Return the ruling after a second look; what the rules say of how an agent's run ended stays."""
-    if found is None or look is None or not looks_again(found.fault, found.rule):
+    if found is None or look is None or found[0].fault != "agent":
         return found
-    return look if look.fault != "agent" or found.rule == "agent" or found.fault != "agent" else found
+    return (look, None) if look.fault != "agent" or found[0].rule == "agent" else found
 
 
-def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
+def _row(trajectory: Trajectory, ruled: _Ruled | None) -> Triage:
+    ruling, suspicion = ruled or (None, None)
     unjudged = ruling is not None and (trajectory.success is None or ruling.fault == "infrastructure")
     return Triage(
         trajectory_id=trajectory.trajectory_id,
@@ -145,6 +165,8 @@ def _row(trajectory: Trajectory, ruling: Ruling | None) -> Triage:
         rule=ruling.rule if ruling else "passed",
         evidence=ruling.evidence if ruling else (),
         detail=ruling.detail if ruling else "",
+        suspected=suspicion.fault if suspicion else None,
+        suspicion=_told(suspicion) if suspicion else "",
         policy=player(trajectory.policy, trajectory.adapter),
     )
 
@@ -158,7 +180,7 @@ def player(policy: str, adapter: str | None) -> str:
     return f"{policy} + {adapter}" if adapter else policy
 
 
-__all__ = ["RULES", "SECOND_LOOK", "Known", "Ruling", "SecondLook", "looks_again", "triage"]
+__all__ = ["RULES", "SECOND_LOOK", "SUSPICIONS", "Known", "Ruling", "SecondLook", "triage"]
 
 
 FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")

@@ -240,10 +240,14 @@ class Triage(Record):
     fault: Fault | None
     """None exactly for passed trajectories."""
     rule: str
-    """The rule that decided, such as `simulator_stopped_first`."""
+    """The rule that decided, such as `missing_prerequisite`."""
     evidence: tuple[int, ...] = ()
     """Message indices that show it."""
     detail: str = ""
+    suspected: Fault | None = None
+    """Of what is left to the agent: who else may have been at fault. It decides nothing."""
+    suspicion: str = ""
+    """The rule that suspects it, the messages it looked at, and what it saw."""
     policy: str = ""
     """Who played: the policy, and the adapter where one was applied (`policy + adapter`)."""
 

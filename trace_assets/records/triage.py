@@ -63,6 +63,10 @@ class FailureCause(Record):
     """What decided: a rule of the triage, or the family of the detector that labelled."""
     repaired: bool | None = None
     """Whether the run passes once this is repaired and the rest replayed; null where that was not tried."""
+    suspected: Fault | None = None
+    """Who else may have been at fault, by a rule that is too often wrong to decide; null: nobody."""
+    suspicion: str = ""
+    """That rule, the messages it looked at, and what it saw."""
 
 
 # A task whose ground truth is doubtful, with the evidence.

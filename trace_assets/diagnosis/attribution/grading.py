@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
@@ -53,6 +54,8 @@ _EXCEPTION = re.compile(
     re.IGNORECASE,
 )
 _MACHINE = re.compile(_BROKEN, re.IGNORECASE)
+_NO_SUCH_KEY = re.compile(r"\bKeyError: *(['\"]?)(?P<key>[^\n]*?)\1 *$", re.MULTILINE)
+"""What a tool in Python says that looked a value up without asking first whether it is there."""
 _START = 400
 """Characters of a result in which an exception is looked for: longer results are data."""
 
@@ -70,7 +73,12 @@ def not_judged(case: Case) -> Ruling | None:
 
 
 def tool_exception(case: Case) -> Ruling | None:
-    """A tool broke rather than refused, and was never called successfully afterwards."""
+    """A tool broke rather than refused, and was never called successfully afterwards.
+
+    A tool that raises a `KeyError` over nothing, or over a value that the call gave, was asked for what is not
+    there: mostly that is its way to refuse, so it only makes suspicious (`tool_error_on_value`).
+    """
+    doubtful: Ruling | None = None
     transcript = case.transcript
     for step in transcript.steps:
         if step.answer is None:
@@ -82,8 +90,27 @@ def tool_exception(case: Case) -> Ruling | None:
         if any(later.index > step.index for later in transcript.calls(step.tool, ok=True)):
             continue
         detail = f"{step.tool} broke: {step.result[:_START].strip().splitlines()[-1][:200]}"
-        return Ruling("environment", "tool_exception", (step.index, step.answer), detail)
-    return None
+        at = (step.index, step.answer)
+        if not _looked_up_in_vain(text, step.arguments):
+            return Ruling("environment", "tool_exception", at, detail)
+        doubtful = doubtful or Ruling("environment", "tool_error_on_value", at, detail)
+    return doubtful
+
+
+def _looked_up_in_vain(text: str, arguments: Any) -> bool:
+    """Tell whether a result is an error over a key that is nothing, or that the call itself gave.
+
+    >>> _looked_up_in_vain("KeyError: 'A1'", {"book": "A1"}), _looked_up_in_vain("KeyError: None", {})
+    (True, True)
+    >>> _looked_up_in_vain("KeyError: 'index'", {"book": "A1"})
+    False
+    """
+    found = _NO_SUCH_KEY.search(text.strip())
+    if found is None:
+        return False
+    return found["key"] in ("", "None") or any(
+        normal(value) == normal(found["key"]) for _, value in leaves(arguments)
+    )
 
 
 def lost_write(case: Case) -> Ruling | None:
