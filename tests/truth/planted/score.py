@@ -32,7 +32,11 @@ class PlantedScore:
 
 
 def score_planted(domains: Sequence[Domain]) -> PlantedScore:
-    """Put the failures of invented domains down to somebody, each domain by itself."""
+    """Put the failures of invented domains down to somebody, each domain by itself.
+
+    Suspicions count as accusations: how often a rule sees what was planted says nothing of how often what it
+    sees on strangers' runs is what sank them.
+    """
     rows: list[tuple[str, Run, Triage]] = []
     accused: list[bool] = []
     for domain in domains:
@@ -40,9 +44,9 @@ def score_planted(domains: Sequence[Domain]) -> PlantedScore:
         known = Known.of(every, tasks)
         for planted, one in zip(domain.runs, every, strict=True):
             if planted.party:
-                rows.append((domain.name, planted, triage([one], known=known)[0]))
+                rows.append((domain.name, planted, triage([one], known=known, suspicions=())[0]))
             else:
-                accused.append(triage([as_failed(one)], known=known)[0].fault != "agent")
+                accused.append(triage([as_failed(one)], known=known, suspicions=())[0].fault != "agent")
     return PlantedScore(
         right=share(row.fault == planted.party for _, planted, row in rows),
         found=share(row.fault != "agent" for _, planted, row in rows if planted.party != "agent"),

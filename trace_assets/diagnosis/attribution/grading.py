@@ -75,8 +75,8 @@ def not_judged(case: Case) -> Ruling | None:
 def tool_exception(case: Case) -> Ruling | None:
     """A tool broke rather than refused, and was never called successfully afterwards.
 
-    A tool that raises a `KeyError` over nothing, or over a value that the call gave, was asked for what is not
-    there: mostly that is its way to refuse, so it only makes suspicious (`tool_error_on_value`).
+    A tool that raises a `KeyError` over nothing, or over a value that the call gave, was asked for what is
+    not there: mostly that is its way to refuse, so it only makes suspicious (`tool_error_on_value`).
     """
     doubtful: Ruling | None = None
     transcript = case.transcript
