@@ -33,6 +33,15 @@ def test_shares_intervals_and_evidence_are_shown() -> None:
     assert "t50" not in text and "71.4%" in text and "1 run has no verdict" in text
 
 
+def test_what_is_suspected_is_told_beside_what_is_decided() -> None:
+    seen = {"suspected": "user_simulator", "suspicion": "users_choice (message 4): chose [red]"}
+    out = io.StringIO()
+    print_faults([row(1, "agent", "agent", **seen), row(2, "agent", "agent")], Console(file=out, width=200))
+    assert "1 failure left to the agent may be another's" in out.getvalue()
+    assert "t1: user_simulator, by users_choice (message 4): chose [red]" in out.getvalue()
+    assert "t2" not in out.getvalue()
+
+
 def test_nothing_failed_says_nothing() -> None:
     out = io.StringIO()
     print_faults([row(1, None, "passed")], Console(file=out))

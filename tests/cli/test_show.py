@@ -89,6 +89,7 @@ def home(tmp_path: Path) -> Home:
         "b",
     )
     cause = {**COMMON, "trajectory_id": "ab12", "party": "agent", "decisive_message": 1}
+    cause |= {"suspected": "environment", "suspicion": "r2 (message 1): it [broke]"}
     store.write(
         [
             FailureCause.model_validate(
@@ -119,6 +120,7 @@ def test_the_decisive_message_and_the_lacks_are_marked_and_the_cause_is_told(hom
     assert any("0 user" in line and "◄ lacks 2" in line for line in lines)
     assert "Why it failed: agent, message 1; confidence low, by rule (r)" in text
     assert "repaired and replayed it passes" in text and "(empty)" in text
+    assert "suspected, not decided: environment, by r2 (message 1): it [broke]" in text
     assert "1. LACKING Do look [x] (message 1): because [/]" in text
     assert "missed: never did pay(n=1)" in text and "Do far" not in text
 

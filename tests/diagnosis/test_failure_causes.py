@@ -83,6 +83,14 @@ def test_what_nothing_explains_is_told_by_what_was_done_otherwise() -> None:
     assert cause.repaired is None
 
 
+def test_who_is_only_suspected_stands_beside_the_cause_whatever_explains_it() -> None:
+    seen = {"suspected": "user_simulator", "suspicion": "users_choice (message 1): it chose otherwise"}
+    (row,) = triage([SURPLUS], tasks=task(CANCEL))
+    for labels in ([], [lacks("r1", "care", 2)]):
+        cause = one_cause(labels, [capability("care")], rows=[row.model_copy(update=seen)])
+        assert (cause.party, cause.suspected, cause.suspicion) == ("agent", *seen.values())
+
+
 def test_of_several_lacks_the_one_that_the_difference_comes_from_is_named() -> None:
     forbidden = capability("refrain", "write_against_state", tool="book_course")
     often = capability("habit")
