@@ -76,7 +76,7 @@ SECOND_LOOK = "model_second_look"
 """The rule that a model's ruling is kept under."""
 SUSPICIONS = frozenset({"simulator_stopped_first", "users_choice", "tool_error_on_value"})
 """Rules that only make suspicious. On runs that nobody had read before they accused, another party than the
-agent was read as at fault in 3 of 9, 1 of 3 and 0 of 1 (`docs/truth/rounds.md`, the fifth round)."""
+agent was read as at fault in 3 of 9, 1 of 3 and 0 of 6 (`docs/truth/rounds.md`, the fifth round)."""
 SecondLook = Callable[[Sequence[Trajectory]], Mapping[str, Ruling]]
 """Looks at failures that rules leave to the agent; returns a ruling for those that it answered."""
 _Ruled = tuple[Ruling, Ruling | None]
