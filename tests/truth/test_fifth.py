@@ -1,4 +1,4 @@
-"""The fifth round's figures are what its readings, what was said at first sight and what judges said come to."""
+"""The fifth round's figures are what its readings, what was said at first sight and the judges come to."""
 
 from __future__ import annotations
 
