@@ -12,6 +12,7 @@ import pytest
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.environments.audit import mutation
+from trace_assets.environments.audit.added_changes import ADDED
 from trace_assets.environments.audit.mutation import MUTATIONS, NEIGHBOURS, Mutant
 from trace_assets.environments.audit.scripted_rollouts import HANDED_OVER
 from trace_assets.stats.intervals import score_interval, wilson
@@ -62,10 +63,13 @@ class Probe:
     def first(self, seed: int) -> list[dict[str, Any]]:
         return [{"role": "user", "content": "please"}]
 
+    def aside(self, seed: int) -> list[dict[str, Any]]:
+        return []
+
     def best(self, seed: int) -> Any:
         steps = len(self.oracle(seed))
         plain = {"messages": [{"role": "tool", "content": "fine", "is_error": False}]}
-        return SimpleNamespace(answers=[self.answers.get(place, plain) for place in range(steps)])
+        return SimpleNamespace(first=[], answers=[self.answers.get(place, plain) for place in range(steps)])
 
 
 def mutants(name: str, probe: Probe, seed: int = 5) -> list[list[Action]]:
@@ -339,7 +343,7 @@ def test_what_each_operator_deserves_is_a_rule() -> None:
         **dict.fromkeys(
             ("drop_write", "swap_id", "off_by_one", "other_value", "other_tool"), ("harmful", False)
         ),
-        "extra_write": ("harmful", True),
+        **dict.fromkeys(("extra_write", "wrong_first", "other_object"), ("harmful", True)),
         "wrong_answer": ("harmful", False),
         **dict.fromkeys(("repeat_read", "late_read", "swap_reads", "other_call_ids"), ("harmless", False)),
         **dict.fromkeys(("other_key_order", "polite"), ("harmless", False)),
@@ -430,7 +434,8 @@ def test_a_harmful_mutant_must_lose_and_a_harmless_one_must_not(monkeypatch: pyt
 def test_an_added_change_that_is_refused_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
-    for script, added in (([LOOK, WRITE, END], 1), ([LOOK, LOOK, WRITE], 2)):
+    more = acts({"id": ADDED, "name": "pay", "arguments": {"id": "A1", "amount": 8}})
+    for script, added in (([LOOK, more, END], 1), ([LOOK, more, WRITE], 1), ([LOOK, LOOK, more], 2)):
         for place in range(3):
             right = played(monkeypatch, "extra_write", 0.9, True, script=script, refused=(place, field))
             assert right is (None if place == added else False)
@@ -463,7 +468,8 @@ def test_some_mutants_a_seed_are_played_of_each_operator_of_the_kind(monkeypatch
     many.chance = random.Random
     subject: Any = SimpleNamespace(probe=many, seeds=[1, 2, 3], sizes=SimpleNamespace(mutated=2))
     found, equivalent = mutation._mutants(subject, "harmful")
-    assert [(one.operator, one.seed) for one in found] == [("drop_write", n) for n in (1, 1, 2, 2)]
+    of_each = [(name, n) for name in ("drop_write", "wrong_first") for n in (1, 1, 2, 2)]
+    assert [(one.operator, one.seed) for one in found] == of_each
     assert equivalent == 2 * mutation.MOST_A_SEED
 
 
@@ -475,3 +481,15 @@ def test_whoever_is_served_can_be_handed_over_and_a_key_cannot() -> None:
         "Hands.",
     )
     assert [bool(HANDED_OVER.search(one)) for one in said] == [True, True, False, False]
+
+
+def test_a_wrong_change_comes_first_or_hits_another_object_that_is_shown() -> None:
+    shown = {0: {"messages": [{"role": "tool", "content": "A1, A2", "is_error": False}]}}
+    probe: Any = fixed(LOOK, WRITE, END, answers=shown)
+    probe.chance = random.Random
+    first = [script[1]["tool_calls"][0]["arguments"] for script in mutants("wrong_first", probe)]
+    assert first == [{"id": "A1", "amount": 7 + by} for by in (-2, -1, 1, 2)]
+    (other,) = mutants("other_object", probe)
+    assert [one["arguments"]["id"] for a in other for one in a.get("tool_calls", ())] == ["A1", "A1", "A2"]
+    alone: Any = fixed(LOOK, WRITE, END)
+    assert mutants("other_object", alone) == []

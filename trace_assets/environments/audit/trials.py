@@ -40,7 +40,7 @@ def other_changes(probe: Probe, seed: int) -> Iterator[Call]:
     script, rng = probe.oracle(seed), probe.chance(f"other_changes/{seed}")
     changes = [one for one in calls_in(script) if probe.writes(one["name"])]
     for one in changes:
-        schemas = properties(tool_named(probe, one["name"]))
+        schemas = next((properties(t) for t in probe.tools() if t["function"]["name"] == one["name"]), {})
         for key, value in one["arguments"].items():
             listed = schemas.get(key, {}).get("enum") or ([True, False] if isinstance(value, bool) else [])
             if isinstance(value, int | float) and not isinstance(value, bool):
