@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -16,17 +17,33 @@ class Lacking(NamedTuple):
     Attributes:
         gone: Their ids are not in it.
         other: Their ids are in it, for other conversations.
+        sources: Files that the first came from.
     """
 
     gone: int
     other: int
+    sources: tuple[str, ...] = ()
 
-    def sentence(self, batch: str) -> str:
+    def sentence(self, batch: str, folder: Path | None = None) -> str:
         """Say what would be lost, and how to have both.
+
+        Args:
+            batch: Its name.
+            folder: Whose files are the batch together; None where it is one file's.
 
         >>> Lacking(0, 40).sentence("results").partition("; ")[0]
         "the batch 'results' holds 40 trajectories that this file does not: it calls 40 other ones alike"
+        >>> Lacking(1, 0, ("runs/a.json",)).sentence("runs", Path("runs")).partition(": ")[0]
+        "the batch 'runs' holds 1 trajectories that could not be read again (of a.json)"
         """
+        if folder is not None:
+            few = ", ".join(Path(one).name for one in self.sources[:3])
+            more = f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
+            return (
+                f"the batch '{batch}' holds {self.gone + self.other:,} trajectories that could not be read "
+                f"again (of {few or 'the same names'}{more}): put these files back as they were and ingest "
+                f"the folder {folder}, or say --again to have what is there now take the batch's place"
+            )
         alike = f": it calls {self.other:,} other ones alike" if self.other else ""
         n = self.gone + self.other
         return (
@@ -49,18 +66,25 @@ def lacking(earlier: Store, new: Store, batch: str, *, same_file: bool) -> Lacki
         same_file: All comes of the very bytes that the earlier one came of, as another version reads them.
     """
     heads = [_heads(store) for store in (earlier, new)]
-    gone = heads[0].join(heads[1], on="trajectory_id", how="anti").height
+    lost = heads[0].join(heads[1], on="trajectory_id", how="anti")
+    gone, sources = lost.height, tuple(sorted(lost["source_uri"].drop_nulls().unique()))
     if same_file:
-        return Lacking(gone, 0)
+        return Lacking(gone, 0, sources)
     shared = heads[0].join(heads[1], on="trajectory_id", suffix="_now")
     numbered = pl.col("trajectory_id").str.strip_prefix(f"{batch}/").str.contains(r"^\d+$")
     elsewhere = pl.col("source_uri").ne_missing(pl.col("source_uri_now"))
     doubtful = shared.filter(elsewhere | numbered)["trajectory_id"]
     if doubtful.is_empty():
-        return Lacking(gone, 0)
+        return Lacking(gone, 0, sources)
     said = [_conversations(store, doubtful) for store in (earlier, new)]
     same = said[0].join(said[1], on=["trajectory_id", "said"], nulls_equal=True)
-    return Lacking(gone, said[0].height - same.height)
+    return Lacking(gone, said[0].height - same.height, sources)
+
+
+def sources_of(store: Store) -> list[Path]:
+    """Return the files that a batch came from, as far as they are still there."""
+    named = _heads(store)["source_uri"].drop_nulls().unique().sort()
+    return [path for path in map(Path, named) if path.is_file()]
 
 
 def _heads(store: Store) -> pl.DataFrame:

@@ -25,7 +25,7 @@ from trace_assets.environments.contract.description import (
 )
 from trace_assets.errors import InputError
 from trace_assets.formats.load import Loaded, Spool, load
-from trace_assets.formats.problem import Problem, ProblemLog, batch_of, reading, stands_alone
+from trace_assets.formats.problem import Problem, ProblemLog, batch_named, batch_of, reading, stands_alone
 from trace_assets.formats.registry import expand
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.verdict_table import is_verdict_table
@@ -39,7 +39,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.earlier_batch import lacking
+from trace_assets.workflows.earlier_batch import lacking, sources_of
 from trace_assets.workflows.watched_folder import file_digest, signature
 
 
@@ -68,7 +68,15 @@ class Ingested:
 
 
 class _Held(Exception):
-    """A batch of that name holds what the file does not."""
+    """A batch of that name holds what the file does not.
+
+    Attributes:
+        folder: Whose files are the batch together; None where it is one file's.
+    """
+
+    def __init__(self, words: str, folder: Path | None = None) -> None:
+        super().__init__(words)
+        self.folder = folder
 
 
 def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: bool = False) -> Ingested:
@@ -95,6 +103,9 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: boo
 
 def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> Ingested:
     paths, notices = expand(paths, format)
+    if not again:
+        paths, more = _with_their_batch(study, paths)
+        notices += more
     files = IngestedFiles(study.home.inbox, format)
     # A batch is laid as a whole: where one of its files is new, all of them are read.
     tables = {path for path in paths if is_verdict_table(path)}
@@ -124,6 +135,45 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
         keep_notes(study.home.descriptions, rest)
         _keep_policies(study, outcome.new)
     return outcome
+
+
+def _with_their_batch(study: Study, paths: list[Path]) -> tuple[list[Path], list[Problem]]:
+    """Add to a file that came into a folder the ones beside it that were ingested: they are one batch.
+
+    Named alone it would take the place of all of them.
+    """
+    named = {path.absolute() for path in paths}
+    added: list[Path] = []
+    notices: list[Problem] = []
+    of_folders = [path for path in paths if path.is_file() and not is_verdict_table(path)]
+    of_folders = [path for path in of_folders if not stands_alone(path)]
+    for batch in sorted({batch_of(path) for path in of_folders}):
+        folder = study.home.inbox / batch
+        if not folder.is_dir() or batch_problem(folder):
+            continue
+        own = [path for path in of_folders if batch_of(path) == batch]
+        beside = {_place_of_batch(path) for path in own}
+        before = [
+            path
+            for path in sources_of(inbox(study, batch))
+            if path.absolute() not in named and batch_of(path) == batch and _place_of_batch(path) in beside
+        ]
+        if before:
+            added += before
+            message = (
+                f"it is of the batch '{batch}' with the files of its folder: the {len(before):,} that were "
+                "ingested before are read with it"
+            )
+            notices.append(Problem(path=str(own[0]), message=message, severity="notice", kind="held"))
+    return [*paths, *added], notices
+
+
+def _place_of_batch(path: Path) -> Path:
+    """Return the folder whose files are one batch with a file."""
+    place = path.absolute().parent
+    while place.name and batch_named(place.name) != batch_of(path):
+        place = place.parent
+    return place if place.name else path.absolute().parent
 
 
 def batches(study: Study) -> list[str]:
@@ -171,12 +221,14 @@ def _lay_all(
             outcome.unchanged[batch] = 0
             continue
         spool.held = held
+        given = [Path(name) for name, own in read.gave.items() if batch in own]
         try:
-            same_file = all(files.had_bytes(Path(name)) for name, own in read.gave.items() if batch in own)
-            is_new = _lay(study, batch, spool, folder / batch, again, same_file)
+            same_file = all(files.had_bytes(path) for path in given)
+            place = next((_place_of_batch(path) for path in given if not stands_alone(path)), None)
+            is_new = _lay(study, batch, spool, folder / batch, again, same_file, place)
         except _Held as refused:
-            for path in (name for name, own in read.gave.items() if batch in own):
-                outcome.problems.add(Problem(path=path, message=str(refused), kind="held"))
+            for path in [refused.folder] if refused.folder else given:
+                outcome.problems.add(Problem(path=str(path), message=str(refused), kind="held"))
             continue
         for problem in spool.problems:
             outcome.problems.add(problem)
@@ -193,7 +245,9 @@ def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:
         yield task_id, (batch, reading(instruction, json.loads(payload)))
 
 
-def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool, same_file: bool) -> bool:
+def _lay(
+    study: Study, batch: str, spool: Spool, built: Path, again: bool, same_file: bool, place: Path | None
+) -> bool:
     """Put one batch in place; tell whether its content is new.
 
     Args:
@@ -203,6 +257,7 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool, same_
         built: Where that lies.
         again: Also where what is held would be gone.
         same_file: It was read from the very bytes that were read before.
+        place: Folder whose files are the batch together; None where it is one file's.
 
     Raises:
         _Held: What is finished in a batch of this name would be gone.
@@ -216,7 +271,7 @@ def _lay(study: Study, batch: str, spool: Spool, built: Path, again: bool, same_
     if not again and folder.is_dir() and not batch_problem(folder):  # of a damaged batch nothing is held
         short = lacking(inbox(study, batch), spool.store, batch, same_file=same_file)
         if any(short):
-            raise _Held(short.sentence(batch))
+            raise _Held(short.sentence(batch, place), place)
     (built / "version").write_text(version, encoding="utf-8")
     seal_batch(built)
     if laid_version(folder) == version and not batch_problem(folder):
