@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from trace_assets.records import TrajectoryHead
+from trace_assets.store.locks import Holder, exclusive
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import Ingested, inbox, ingest
+
+
+def test_one_that_waits_for_another_says_for_whom(tmp_path: Path) -> None:
+    put(tmp_path / "runs", "b", "c")
+    study, told = Study.open(tmp_path / "home", None, []), list[str]()
+    lock = study.home.path / "locks" / "ingest.lock"
+    began = threading.Event()
+
+    def waiting(other: Holder | None) -> None:
+        told.append(str(other))
+        began.set()
+
+    with ThreadPoolExecutor(1) as thread:
+        with exclusive(lock, "trace ingest"):
+            found = thread.submit(ingest, study, [tmp_path / "runs"], "auto", False, waiting)
+            assert began.wait(600)
+        assert found.result(600).new == {"runs": 2}
+    assert len(told) == 1 and told[0].startswith("trace ingest, process ")
 
 
 def put(folder: Path, *names: str) -> None:

@@ -30,6 +30,7 @@ from trace_assets.errors import InputError
 from trace_assets.formats.export import EXPORTERS, Selection
 from trace_assets.formats.export import export as export_to
 from trace_assets.records import TrajectoryHead
+from trace_assets.store.locks import Holder
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import Ingested, batches
 from trace_assets.workflows.ingest import ingest as ingest_files
@@ -88,7 +89,16 @@ def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[
     """
     from trace_assets.cli.progress import run_sync
 
-    outcome = ingest_files(study, files, format, again)
+    errors = make_console(stderr=True)
+
+    def tell_waiting(other: Holder | None) -> None:
+        who = f" ({other})" if other else ""
+        errors.print(
+            f"another `trace ingest` is at work here{escape(who)}; waiting for it, Ctrl-C to give up",
+            soft_wrap=True,
+        )
+
+    outcome = ingest_files(study, files, format, again, tell_waiting)
     synced = run_sync(
         study,
         ["tasks", "trajectories", "config/targets", "config/rollouts"],
@@ -98,7 +108,6 @@ def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[
         plays=(),
         keep=True,
     )
-    errors = make_console(stderr=True)
     for severity, line in outcome.problems.lines():
         errors.print(f"[yellow]{severity}[/]: {escape(line)}", soft_wrap=True)
     return outcome, max(synced.exit_code, 1 if outcome.problems.errors else 0)

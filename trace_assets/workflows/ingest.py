@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.files import replacing_file, replacing_folder
 from trace_assets.store.lines import sealed, unsealed
-from trace_assets.store.locks import exclusive, mark_due
+from trace_assets.store.locks import Holder, exclusive, mark_due
 from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
@@ -79,7 +79,13 @@ class _Held(Exception):
         self.folder = folder
 
 
-def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: bool = False) -> Ingested:
+def ingest(
+    study: Study,
+    paths: Sequence[Path],
+    format: str = "auto",
+    again: bool = False,
+    waiting: Callable[[Holder | None], None] = lambda _: None,
+) -> Ingested:
     """Read files into the inbox; the assets `tasks` and `trajectories` take them from there.
 
     A trajectory or task that another batch holds already is left where it is. The same files again change
@@ -91,13 +97,14 @@ def ingest(study: Study, paths: Sequence[Path], format: str = "auto", again: boo
         paths: Trajectory files, and folders of them.
         format: A format's name, or `auto`.
         again: Also where trajectories of the earlier file would be gone.
+        waiting: Told once who is in the way, before another one's end is waited for.
 
     Raises:
         InputError: No trajectory could be read, or a folder cannot be written.
     """
     announce(study.home)
     # Two at once would not see what the other one brings, and both would keep a trajectory that both hold.
-    with exclusive(study.home.path / "locks" / "ingest.lock", "trace ingest"):
+    with exclusive(study.home.path / "locks" / "ingest.lock", "trace ingest", waiting=waiting):
         return _ingest(study, paths, format, again)
 
 
