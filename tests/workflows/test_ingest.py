@@ -326,7 +326,7 @@ def test_two_ingests_at_once_keep_a_trajectory_of_both_files_once(
     other = threading.Thread(target=lambda: came.append(ingest(study, paths[1:])))
 
     @contextmanager
-    def held(*arguments: Any) -> Iterator[None]:
+    def held(*arguments: Any, **_: object) -> Iterator[None]:
         if threading.current_thread() is other:
             waits.set()
         with exclusive(*arguments):
