@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.quick import examples
-from trace_assets.orchestration.cron import cron_error, pauses
+from trace_assets.settings.operation import cron_error, pauses
 
 
 def accepted_by_dagster(text: str) -> bool:

@@ -67,7 +67,7 @@ _LABELLING = (
 _WRITERS = "environments/writers/prompts"
 
 DECIDED_BY: Mapping[str, tuple[str, ...]] = {
-    "tasks": ("assets.tasks:tasks_of", "targets"),
+    "tasks": ("assets.trajectories:tasks_of", "targets"),
     "base_model": ("training.demo_agent.pretraining:train_base", "targets.embedded"),
     "trajectories": (*_PLAYED, "targets"),
     "triage": (
@@ -75,25 +75,25 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         *(f"{_PROMPTS}/{name}.md" for name in ("triage", "triage_ask", "context", "transcript")),
     ),
     "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
-    "lucky_passes": ("assets.lucky_passes:write_lucky",),
+    "lucky_passes": ("assets.suspect_tasks:write_lucky",),
     "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
     "batch_capabilities": ("assets.labels:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
     "lack_causes": (
-        *(*_SHARED, "assets.lack_causes:judge_batch", "diagnosis.llm.causes"),
+        *(*_SHARED, "assets.failure_causes:judge_batch", "diagnosis.llm.causes"),
         *(f"{_PROMPTS}/{name}.md" for name in ("cause", "cause_ask")),
     ),
-    "label_leak": ("assets.label_leak:write_leak",),
-    "repairs": ("assets.repairs:write_repairs", "targets"),
+    "label_leak": ("assets.stability:write_leak",),
+    "repairs": ("assets.failure_causes:write_repairs", "targets"),
     "contrast": ("assets.contrast:estimate_contrast",),
     "selected_capabilities": ("assets.selected_capabilities:select_capabilities",),
     "capability_spec": ("assets.selected_capabilities:write_spec",),
     "failure_causes": ("assets.failure_causes:write_causes",),
     "stability": ("assets.stability:estimate_stability", "diagnosis.detectors"),
     "policy_contrast": ("assets.policy_contrast:contrast_policies",),
-    "drift": ("assets.drift:write_drift",),
+    "drift": ("assets.policy_contrast:write_drift",),
     "target_contract": ("assets.target_contract:write_contracts", "environments.contract"),
-    "decision_patterns": ("assets.decision_patterns:write_decision_patterns",),
+    "decision_patterns": ("assets.target_contract:write_decision_patterns",),
     "environment": ("environments.templates", "environments.writers", "diagnosis.llm.transcript"),
     "environment_audit": (
         *(f"sandbox.{name}" for name in ("config", "settings_of_containers", "protocol", "session")),
@@ -118,7 +118,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     ),
     "interference": (*_PLAYED, "training.interference", *_SEEDED),
     "learnability": ("assets.learnability:write_learnability",),
-    "curriculum": ("assets.curriculum:write_curriculum",),
+    "curriculum": ("assets.environment_verdict:write_curriculum",),
     "routing_trials": ("assets.routing:write_trials",),
     "routing": ("assets.routing:write_routing", "routing"),
     "adapter_validation": (*_PLAYED, "assets.adapter_validation:validate_adapters", "evaluation"),
@@ -142,7 +142,7 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
     "prompts of the writer": (
         *(f"{_WRITERS}/{name}.md" for name in ("write", "capability", "mend", "continue")),
         *(
-            "environments.writers.llm_writer",
+            "environments.writers.drafting",
             "environments.writers.prompt",
             "environments.writers.self_test",
             "diagnosis.llm.transcript",

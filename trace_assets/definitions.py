@@ -13,13 +13,11 @@ from trace_assets.orchestration.dagster_asset import dagster_asset
 from trace_assets.study import Study
 
 ASSETS = (
-    *("tasks", "base_model", "trajectories", "triage", "suspect_tasks", "lucky_passes"),
-    *("capability_dictionary", "labels", "lack_causes", "label_leak", "repairs"),
-    *("contrast", "selected_capabilities", "failure_causes", "stability", "policy_contrast", "drift"),
-    *("target_contract", "decision_patterns", "environment", "environment_audit", "environment_verdict"),
-    *("pilot", "curriculum", "interference", "adapter", "joint_adapters", "learnability"),
-    *("routing", "consolidated", "rounds", "adapter_validation", "evaluation", "composition_choice"),
-    "report",
+    *("base_model", "trajectories", "triage", "suspect_tasks", "capability_dictionary", "labels", "contrast"),
+    *("selected_capabilities", "failure_causes", "stability", "policy_contrast", "target_contract"),
+    *("environment", "environment_audit", "environment_verdict", "pilot", "interference", "adapter"),
+    *("joint_adapters", "learnability", "routing", "consolidated", "rounds", "adapter_validation"),
+    *("evaluation", "composition_choice", "report"),
 )
 """Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 

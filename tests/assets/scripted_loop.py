@@ -25,8 +25,7 @@ from tests.assets.stand_in import stand_in
 from tests.scripted_policies import ScriptedPolicy
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import StageResult
-from trace_assets.assets.curriculum import taught
-from trace_assets.assets.environment_verdict import read_verdict
+from trace_assets.assets.environment_verdict import read_verdict, taught
 from trace_assets.assets.routing import examples, usable_adapters
 from trace_assets.definitions import build
 from trace_assets.diagnosis.candidates import Pool

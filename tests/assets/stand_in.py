@@ -12,7 +12,7 @@ from trace_assets.assets.asset import asset_of
 
 
 def stand_in(patch: pytest.MonkeyPatch, place: str, quick: Callable[..., object]) -> None:
-    """Let `quick` do what the function at `place`, such as `trace_assets.assets.drift.write_drift`, does."""
+    """Let `quick` do what the function at `place`, such as `assets.policy_contrast.write_drift`, does."""
     module, _, name = place.rpartition(".")
     work = getattr(import_module(module), name)
     declared = asset_of(work)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.assets.scripted_loop import Loop, finished_loop, stand_ins
-from trace_assets.assets.tasks import tasks_of
+from trace_assets.assets.trajectories import tasks_of
 from trace_assets.cli.checkup.files import accept_losses
 from trace_assets.cli.checkup.files import files as checked_files
 from trace_assets.cli.pipeline import DIAGNOSIS

@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -49,6 +50,7 @@ from trace_assets.training.composition import compose_adapters
 from trace_assets.training.consolidation import Teacher, train_consolidated
 from trace_assets.training.interference import measure, opposed_pairs, pairs_of, unbranched
 from trace_assets.training.joint import train_joint, train_sequential
+from trace_assets.training.plan import Job
 
 SKILLS: dict[Skill, str] = {
     "cancel": "embedded-write_without_read-cancel_order-get_order",
@@ -120,15 +122,11 @@ class Trained:
 
         began = time.process_time()
         adapter, _ = train_adapter(
-            name=name,
-            kind="mixed" if name == "mixed" else "capability",
+            name,
+            "mixed" if name == "mixed" else "capability",
+            target,
+            Job(self.base, self.base_id, section(iterations, self.seed), self.folder / name),
             capability_id=None if name == "mixed" else name,
-            environment_id=None,
-            target=target,
-            base_dir=self.base,
-            base_id=self.base_id,
-            section=section(iterations, self.seed),
-            folder=self.folder / name,
         )
         return self._told(adapter, began)
 
@@ -137,14 +135,8 @@ class Trained:
         began = time.process_time()
         train = train_joint if kind == "joint" else train_sequential
         recipe = section(iterations, self.seed)
-        adapter, _ = train(
-            environments,
-            self.base,
-            self.base_id,
-            recipe,
-            self.folder / kind,
-            rollout_budget=iterations * recipe.tasks_per_iteration * recipe.group_size,
-        )
+        job = Job(self.base, self.base_id, recipe, self.folder / kind)
+        adapter, _ = train(environments, replace(job, rollout_budget=iterations * job.batch))
         return self._told(adapter, began)
 
     def consolidated(
@@ -160,10 +152,7 @@ class Trained:
             target,
             list(environments.values()),
             teacher,
-            self.base,
-            self.base_id,
-            section(iterations, self.seed),
-            self.folder / "consolidated",
+            Job(self.base, self.base_id, section(iterations, self.seed), self.folder / "consolidated"),
         )
         print(f"reverse KL {curve[0].loss:.3f} -> {curve[-1].loss:.3f} nats a token")
         return self._told(adapter, began)

@@ -20,8 +20,7 @@ from trace_assets.store import Home
 from trace_assets.store.history import record
 from trace_assets.study import Study
 from trace_assets.system.machine import Accelerator
-from trace_assets.training.memory import SHAPES
-from trace_assets.training.presets import CPU, EIGHT, ONE, choose_preset, preset_names, read_shape
+from trace_assets.training.presets import CPU, EIGHT, ONE, SHAPES, choose_preset, preset_names, read_shape
 from trace_assets.workflows import budget as budgets
 from trace_assets.workflows import new_study
 from trace_assets.workflows.budget import budget

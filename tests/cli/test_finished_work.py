@@ -390,8 +390,7 @@ def test_a_run_of_the_dagster_page_fails_with_a_sentence_and_its_tag_replaces(pl
 
 @pytest.mark.ci
 def test_a_stage_called_from_python_loses_nothing_either(played: Played) -> None:
-    from trace_assets.assets.tasks import write_tasks
-    from trace_assets.assets.trajectories import write_batch
+    from trace_assets.assets.trajectories import write_batch, write_tasks
     from trace_assets.errors import InputError
 
     before, asked = played.rows(), played.asked

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.diagnosis.injections import KINDS, failed
+from tests.formats.reading import read_trajectories
 from trace_assets.diagnosis.triage import triage
-from trace_assets.formats import read_trajectories
 from trace_assets.records import Check, Message, ToldTask, ToolCall, Trajectory
 from trace_assets.stats.intervals import wilson
 

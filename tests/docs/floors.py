@@ -50,9 +50,7 @@ UPWARD = {
     ("policies.vllm_engine", "training.checkpoints"): "reads which files make up an adapter's folder",
     ("policies.vllm_host", "serving.server"): "ends a process group as the server's is ended",
     ("training.sampler", "serving.server"): "starts a vLLM server for the time of a training",
-    ("settings.operation", "orchestration.cron"): "a wrong cron expression is refused when settings are read",
     ("resources.analysts", "assets.asset"): "the type of a figure",
-    ("resources.analysts", "assets.suspect_tasks"): "tasks whose ground truth is doubtful are put aside",
     ("resources.sandbox", "assets.asset"): "the type of a check",
     ("resources.contract", "workflows.ingest"): "where ingested batches lie",
 }

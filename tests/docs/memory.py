@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trace_assets.training.memory import EPISODE_TOKENS, GIB, SHAPES, server_memory, step_memory
-from trace_assets.training.presets import load_preset
+from trace_assets.training.presets import EPISODE_TOKENS, GIB, SHAPES, load_preset, server_memory, step_memory
 
 CONCURRENCY = (16, 64)
 

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.formats.reading import read_trajectories
 from trace_assets.environments.contract.description import TargetContract, contract_of, read_tools
-from trace_assets.formats import read_trajectories
 from trace_assets.records import CapabilitySpec
 
 REAL = "TRACE_TAU2_DATA"

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats import read_trajectories
+from tests.formats.reading import read_trajectories
 from trace_assets.formats.problem import batch_of, stands_alone
 from trace_assets.formats.registry import expand
 

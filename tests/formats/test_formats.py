@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from tests.formats import test_claude_code, test_swe_agent, test_tau2_layouts, test_tau_bench
 from tests.formats.forms import CALL, CHAT, USER, lines, one
+from tests.formats.reading import Imported, read_trajectories
 from tests.formats.span_forms import FORMS
 from tests.formats.test_inspect import RUN, SAMPLE, archive
 from tests.quick import examples
 from trace_assets.errors import InputError
-from trace_assets.formats import Imported, read_trajectories
 from trace_assets.formats.atif import AtifImporter
 from trace_assets.formats.registry import IMPORTERS, choose
 from trace_assets.records import Trajectory

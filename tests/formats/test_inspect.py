@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from tests.formats.forms import CHAT, lines, one
-from trace_assets.formats import read_trajectories
+from tests.formats.reading import read_trajectories
 
 SAMPLE = {
     "id": "a",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.formats.forms import CHAT, lines
+from tests.formats.reading import read_trajectories
 from tests.formats.span_forms import FORMS
 from trace_assets.errors import InputError
-from trace_assets.formats import read_trajectories
 from trace_assets.untrusted.allowance import open_lines
 
 ROWS = [{"messages": CHAT, "reward": n % 2, "id": f"run-number-{n:08}"} for n in range(3)]

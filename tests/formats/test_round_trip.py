@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.formats.reading import read_trajectories
 from tests.quick import examples, one_of_each
 from trace_assets.errors import InputError
-from trace_assets.formats import read_trajectories
 from trace_assets.formats.export import EXPORTERS, SCOUT_SCHEMA, Selection, export
 from trace_assets.records import Check, Message, ToolCall, Trajectory
 from trace_assets.store import Home, Store

@@ -10,7 +10,7 @@ import pytest
 
 from tests.formats import span_forms as forms
 from tests.formats.forms import lines
-from trace_assets.formats import read_trajectories
+from tests.formats.reading import read_trajectories
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.records import Trajectory
 from trace_assets.untrusted.allowance import Allowance

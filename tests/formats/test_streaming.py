@@ -15,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.formats.reading import read_trajectories
 from tests.formats.test_tau2 import content, simulation, write
-from trace_assets.formats import Problem, read_trajectories, tau2_parts
+from trace_assets.formats import tau2_parts
 from trace_assets.formats.load import load
+from trace_assets.formats.problem import Problem
 from trace_assets.formats.reading import find_array, settle
 from trace_assets.formats.tau2 import open_tau2
 from trace_assets.formats.tau2_helper import Helper

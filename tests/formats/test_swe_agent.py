@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.formats import read_trajectories
+from tests.formats.reading import read_trajectories
 from trace_assets.formats.problem import batch_of
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.formats.reading import read_trajectories
 from trace_assets.errors import InputError
-from trace_assets.formats import read_trajectories
 from trace_assets.records import Check
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.formats.reading import read_trajectories
 from tests.formats.test_streaming import by_parts
 from tests.formats.test_tau2 import content, simulation, write
-from trace_assets.formats import read_trajectories, tau2_columns, tau2_parsing, tau2_parts
+from trace_assets.formats import tau2_columns, tau2_parsing, tau2_parts
 from trace_assets.formats.problem import Problem
 from trace_assets.formats.reading import Part, Span
 from trace_assets.formats.tau2 import open_tau2

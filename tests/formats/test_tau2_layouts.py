@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats import read_trajectories
+from tests.formats.reading import read_trajectories
 
 TASK = {
     "id": "0",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.formats import read_trajectories
+from tests.formats.reading import read_trajectories
 from trace_assets.records import ExpectedAction
 
 NAME = "tool-calling-m-1-0.0_range_0--1_user-u-1-llm_0101000000.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu.results import Asked
-from trace_assets.training.memory import SHAPES, Shape
+from trace_assets.training.presets import SHAPES, Shape
 
 ENDS_EVERY = 64
 """One token of so many ends a reply: random weights have no other end."""

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.answering import InTurn, completion
-from trace_assets.assets.tasks import write_tasks
-from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.assets.triage import triage_batch
 from trace_assets.records import Task, TrajectoryHead
 from trace_assets.study import Study

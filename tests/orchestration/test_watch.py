@@ -13,8 +13,7 @@ import pytest
 from simulations import simulation_file
 
 import trace_assets
-from trace_assets.assets.tasks import write_tasks
-from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.errors import Unavailable
 from trace_assets.records import Arrival, BaseCheckpoint, Quarantined, Task, TrajectoryHead
 from trace_assets.settings import Targets

@@ -300,7 +300,7 @@ def test_a_dead_owners_containers_are_gone(docker_pool: SandboxPool, tmp_path: P
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     image.sweep(backend.client())
-    image.sweep_folders(backend._folder.parent)  # type: ignore[union-attr]
+    image.sweep_folders()
     assert wait_until(lambda: not api.containers(all=True, filters=mine), 60)
     assert not list(backend._folder.parent.glob(f"{image.FOLDER}-{owner.pid}-*"))  # type: ignore[union-attr]
     assert backend._folder.exists()  # type: ignore[union-attr]

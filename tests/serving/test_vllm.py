@@ -40,7 +40,7 @@ from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.system.machine import free_port  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.demo_agent.tokenizer import load_tokenizer  # noqa: E402
-from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
+from trace_assets.training.validation import Parity, adapter_parity  # noqa: E402
 
 CANCEL, MULTI = "cancel@aaaaaaaa", "multi@bbbbbbbb"
 

@@ -42,7 +42,7 @@ from trace_assets.rollouts.runner import (  # noqa: E402
 from trace_assets.serving.server import Launch  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
-from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
+from trace_assets.training.validation import Parity, adapter_parity  # noqa: E402
 
 OPTIONS: dict[str, Any] = {"dtype": "float32", "extra": ("--enforce-eager",), "max_num_seqs": 32}
 

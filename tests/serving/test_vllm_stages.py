@@ -17,8 +17,7 @@ psutil = pytest.importorskip("psutil")
 from tests.serving.test_vllm import CANCEL, launch_in  # noqa: E402
 from trace_assets.assets.adapter_validation import play_split  # noqa: E402
 from trace_assets.assets.base_model import write_base_model  # noqa: E402
-from trace_assets.assets.tasks import write_tasks  # noqa: E402
-from trace_assets.assets.trajectories import write_batch  # noqa: E402
+from trace_assets.assets.trajectories import write_batch, write_tasks  # noqa: E402
 from trace_assets.records import Adapter, BaseCheckpoint, TrajectoryHead  # noqa: E402
 from trace_assets.settings.settings import load_settings  # noqa: E402
 from trace_assets.store.files import Home  # noqa: E402

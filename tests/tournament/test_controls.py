@@ -9,15 +9,17 @@ import polars as pl
 from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.store import Home
 from trace_assets.study import Study
-from trace_assets.tournament.derived import (
+from trace_assets.tournament.plan import default_plan
+from trace_assets.tournament.results import (
     RANDOM_ROUTING,
     RELEASED,
+    RESULTS,
     SWAPPED_ROUTING,
+    TaskResult,
+    read_rows,
     released_rows,
     routing_controls,
 )
-from trace_assets.tournament.plan import default_plan
-from trace_assets.tournament.results import RESULTS, TaskResult, read_rows
 from trace_assets.tournament.run import collect, world_home
 
 NAMES = ("cancel", "window", "multi")

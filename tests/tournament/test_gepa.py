@@ -16,7 +16,6 @@ from tests.training.conftest import base, words
 from tests.training.word_target import WordEpisode, WordTarget
 from trace_assets.diagnosis.llm.budget import Account, Totals, read_calls, totals
 from trace_assets.diagnosis.llm.client import Answers, ModelServer
-from trace_assets.diagnosis.llm.reflection import LONGEST, SILENT, ModelWords
 from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.records import Check, Message, Split, Task, Trajectory, Verdict
@@ -25,7 +24,7 @@ from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.tournament import arms
 from trace_assets.tournament.arms.protocol import PlayedWorld
-from trace_assets.tournament.arms.reflected import Gepa, choose
+from trace_assets.tournament.arms.reflected import LONGEST, SILENT, Gepa, ModelWords, choose
 from trace_assets.tournament.arms.word_search import (
     MINIBATCH,
     Feedback,

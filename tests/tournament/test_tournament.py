@@ -21,10 +21,9 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Evaluation, LedgerEntry
 from trace_assets.store import Home
 from trace_assets.study import Study
-from trace_assets.tournament.derived import RELEASED
 from trace_assets.tournament.page import page, sentence, standings
 from trace_assets.tournament.plan import PLAN, Comparison, Plan, Prediction, World, default_plan, write_plan
-from trace_assets.tournament.results import RESULTS, result_file
+from trace_assets.tournament.results import RELEASED, RESULTS, result_file
 from trace_assets.tournament.run import is_finished, play_demo, run, world_home
 from trace_assets.tournament.score import by_world, score
 from trace_assets.tournament.worlds import across, holm, power, tie_p_value, verdict

@@ -41,20 +41,7 @@ def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:
 
     import word_target
 
-    from trace_assets.training.grpo import train_adapter
-
-    train_adapter(
-        name="words",
-        kind="capability",
-        capability_id="words",
-        environment_id=None,
-        target=word_target.WordTarget(),
-        base_dir=Path(request["base"]),
-        base_id="base",
-        section=word_target.SECTION,
-        folder=Path(request["folder"]),
-        on_point=tell,
-    )
+    word_target.train(Path(request["base"]), Path(request["folder"]), on_point=tell)
     return {"episodes": 480, "recomputed": 9, "unconfirmed": 0}
 
 

@@ -12,6 +12,7 @@ from trace_assets.errors import InputError
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.consolidation import Teacher, distilled_section, lessons, train_consolidated
+from trace_assets.training.plan import Job
 
 pytest.importorskip("trl")
 LEARNS = SECTION.model_copy(update={"iterations": 12, "warmup_iterations": 1, "learning_rate": 5e-3})
@@ -120,10 +121,7 @@ def test_each_row_is_taught_by_its_own_choice(
         words.WordTarget(),
         [named(words, "a")],
         sent_by(folders, "none", "b", "one.a"),  # type: ignore[arg-type]
-        base,
-        "base",
-        SECTION,
-        tmp_path / "c",
+        Job(base, "base", SECTION, tmp_path / "c"),
     )
     assert len(seen) == 2 and seen[0][2] == {0, 1, 2}
     for told, counted, _ in seen:
@@ -139,10 +137,7 @@ def test_the_student_comes_closer_to_its_teacher(
             words.WordTarget(),
             [named(words, "a")],
             sent_by(folders, *choices),  # type: ignore[arg-type]
-            base,
-            "base",
-            LEARNS,
-            tmp_path / name,
+            Job(base, "base", LEARNS, tmp_path / name),
         )
         assert (adapter.name, adapter.kind, adapter.rollouts) == ("consolidated", "consolidated", 192)
         return adapter, [point.loss or 0.0 for point in curve]
@@ -163,10 +158,7 @@ def test_what_cannot_be_distilled_is_said(
             words.WordTarget(),
             [named(words, "a")],
             sent_by(folders, *choices),  # type: ignore[arg-type]
-            base,
-            "base",
-            section,  # type: ignore[arg-type]
-            tmp_path / "x",
+            Job(base, "base", section, tmp_path / "x"),  # type: ignore[arg-type]
         )
 
     with pytest.raises(InputError, match="sends no task to an adapter"):

@@ -18,6 +18,7 @@ from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.targets.mixture import Mixture
 from trace_assets.training.joint import train_joining, train_joint, train_sequential
+from trace_assets.training.plan import Job
 
 pytest.importorskip("trl")
 
@@ -85,10 +86,10 @@ def test_a_mixture_has_each_task_solved_where_it_belongs(words: ModuleType) -> N
 @pytest.mark.ci
 def test_joint_spends_what_it_is_given_on_all_parts(words: ModuleType, base: Path, tmp_path: Path) -> None:
     parts = {"a": named(words, "a"), "b": named(words, "b")}
-    adapter, curve = train_joint(parts, base, "base", SECTION, tmp_path / "joint", rollout_budget=32)
+    adapter, curve = train_joint(parts, Job(base, "base", SECTION, tmp_path / "joint", 32))
     assert (adapter.kind, adapter.name, adapter.rollouts, len(curve)) == ("joint", "joint", 32, 2)
     with pytest.raises(InputError, match="two or more, not 1"):
-        train_joint({"a": parts["a"]}, base, "base", SECTION, tmp_path / "x", rollout_budget=32)
+        train_joint({"a": parts["a"]}, Job(base, "base", SECTION, tmp_path / "x", 32))
 
 
 def test_where_all_is_asked_for_at_once_one_adapter_spends_all(
@@ -96,18 +97,8 @@ def test_where_all_is_asked_for_at_once_one_adapter_spends_all(
 ) -> None:
     from trace_assets.training.grpo import train_adapter
 
-    adapter, curve = train_adapter(
-        name="together",
-        kind="together",
-        capability_id=None,
-        environment_id="e",
-        target=named(words, "all"),
-        base_dir=base,
-        base_id="base",
-        section=SECTION,
-        folder=tmp_path / "t",
-        rollout_budget=32,
-    )
+    job = Job(base, "base", SECTION, tmp_path / "t", rollout_budget=32, environment_id="e")
+    adapter, curve = train_adapter("together", "together", named(words, "all"), job)
     assert (adapter.kind, adapter.name, adapter.environment_id) == ("together", "together", "e")
     assert (adapter.rollouts, len(curve)) == (32, 2)
     assert arm_of(adapter.name) == "together" and "together" in CANDIDATES
@@ -136,9 +127,8 @@ def test_a_sequence_goes_on_from_where_it_was_and_counts_all_of_it(
 
     parts = {"a": named(words, "a"), "b": named(words, "b")}
     seen = []
-    adapter, curve = train_sequential(
-        parts, base, "base", SECTION, tmp_path / "s", rollout_budget=64, on_point=seen.append
-    )
+    job = Job(base, "base", SECTION, tmp_path / "s", 64, on_point=seen.append)
+    adapter, curve = train_sequential(parts, job)
     assert [point.iteration for point in curve] == [1, 2, 3, 4] == [point.iteration for point in seen]
     assert (adapter.kind, adapter.rollouts, adapter.iterations) == ("sequential", 64, 4)
     first = tmp_path / "s-phases" / "1"
@@ -147,29 +137,18 @@ def test_a_sequence_goes_on_from_where_it_was_and_counts_all_of_it(
     before, after = (sum(float(one[name].abs().sum()) for name in names) for one in weights)
     apart = sum(float((weights[0][name] - weights[1][name]).abs().sum()) for name in names)
     assert 0 < apart < before + after  # it moved on, and from there: not from nothing
-    again, _ = train_sequential(parts, base, "base", SECTION, tmp_path / "s", rollout_budget=64)
+    again, _ = train_sequential(parts, job)
     assert again == adapter
     with pytest.raises(InputError, match="two or more, not 0"):
-        train_sequential({}, base, "base", SECTION, tmp_path / "x", rollout_budget=64)
+        train_sequential({}, Job(base, "base", SECTION, tmp_path / "x", 64))
 
 
 def test_an_adapter_of_another_shape_is_not_trained_on(words: ModuleType, base: Path, tmp_path: Path) -> None:
     from trace_assets.training.grpo import train_adapter
 
     def train(name: str, section: Training, start: Path | None) -> None:
-        train_adapter(
-            name=name,
-            kind="capability",
-            capability_id=name,
-            environment_id=None,
-            target=words.WordTarget(),
-            base_dir=base,
-            base_id="base",
-            section=section,
-            folder=tmp_path / name,
-            rollout_budget=16,
-            start=start,
-        )
+        job = Job(base, "base", section, tmp_path / name, rollout_budget=16)
+        train_adapter(name, "capability", words.WordTarget(), job, capability_id=name, start=start)
 
     train("first", SECTION, None)
     with pytest.raises(InputError, match="another shape"):
@@ -198,30 +177,16 @@ def test_what_joins_adapters_is_trained_on_top_of_their_sum_and_acts_in_it(
     parts = {"a": named(words, "a"), "b": named(words, "b")}
     members = {name: tmp_path / name for name in parts}
     for name, target in parts.items():
-        train_adapter(
-            name=name,
-            kind="capability",
-            capability_id=name,
-            environment_id=None,
-            target=target,
-            base_dir=base,
-            base_id="base",
-            section=SECTION,
-            folder=members[name],
-        )
+        job = Job(base, "base", SECTION, members[name])
+        train_adapter(name, "capability", target, job, capability_id=name)
 
     def join() -> tuple[Adapter, int]:
         adapter, curve = train_joining(
             parts,
             ["a"],
             members,
-            base,
-            "base",
-            SECTION,
-            tmp_path / "joining",
+            Job(base, "base", SECTION, tmp_path / "joining", rollout_budget=96, environment_id="both"),
             tmp_path,
-            rollout_budget=96,
-            environment_id="both",
         )
         return adapter, len(curve)
 

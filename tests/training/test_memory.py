@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from tests.docs.memory import mixture_table, table
-from trace_assets.training.memory import (
+from trace_assets.training.presets import (
     EPISODE_TOKENS,
     GIB,
     SHAPES,
     Shape,
+    load_preset,
     server_memory,
     step_memory,
 )
-from trace_assets.training.presets import load_preset
 
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 
@@ -104,5 +104,5 @@ def test_the_page_shows_the_arithmetic() -> None:
     for name, made in (("memory", table()), ("mixture", mixture_table())):
         shown = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end -->", PAGE.read_text(encoding="utf-8"), re.S)
         assert shown is not None and shown.group(1) == made, (
-            "docs/training.md has other figures than `python -m trace_assets.training.memory` prints"
+            "docs/training.md has other figures than `python -m trace_assets.training.presets` prints"
         )

@@ -11,7 +11,7 @@ peft = pytest.importorskip("peft")
 from trace_assets.policies.transformers_engine import TransformersPolicy  # noqa: E402
 from trace_assets.settings import Training  # noqa: E402
 from trace_assets.training.checkpoints import lora_config, write_adapter  # noqa: E402
-from trace_assets.training.parity import Parity, adapter_parity  # noqa: E402
+from trace_assets.training.validation import Parity, adapter_parity  # noqa: E402
 
 pytestmark = pytest.mark.train
 

@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -90,7 +89,6 @@ def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(
 ) -> None:
     pytest.importorskip("trl")
     from trace_assets.training.checkpoints import adapter_id
-    from trace_assets.training.grpo import train_adapter
 
     folder, pids = tmp_path / "words", tmp_path / "pids"
     request = {"name": "words", "base": str(base), "folder": str(folder), "pids": str(pids)}
@@ -112,17 +110,7 @@ def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(
     def never(point: TrainingPoint) -> None:
         raise AssertionError("a finished run was made again")
 
-    arguments: dict[str, Any] = {
-        "name": "words",
-        "kind": "capability",
-        "capability_id": "words",
-        "environment_id": None,
-        "target": words.WordTarget(),
-        "base_dir": base,
-        "base_id": "base",
-        "section": words.SECTION,
-    }
-    read, points = train_adapter(**arguments, folder=folder, on_point=never)
+    read, points = words.train(base, folder, on_point=never)
     assert (read.adapter_id, len(points)) == (adapter_id(folder), 12)
-    here, _ = train_adapter(**arguments, folder=tmp_path / "here")
+    here, _ = words.train(base, tmp_path / "here")
     assert here.adapter_id == read.adapter_id

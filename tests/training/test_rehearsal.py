@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_assets.records import Message, Trajectory
-from trace_assets.training.rehearsal import NOTHING, Rehearsed, rehearsal_rows
+from trace_assets.training.demonstrations import NOTHING, Rehearsed, rehearsal_rows
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")

@@ -165,19 +165,12 @@ def teach(model: Any) -> None:
 def train(base: Path, folder: Path, **changes: Any) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter to say the words back; `changes` take the place of `train_adapter`'s arguments."""
     from trace_assets.training.grpo import train_adapter
+    from trace_assets.training.plan import Job
 
-    arguments: dict[str, Any] = {
-        "name": "words",
-        "kind": "capability",
-        "capability_id": "words",
-        "environment_id": None,
-        "target": WordTarget(),
-        "base_dir": base,
-        "base_id": "base",
-        "section": SECTION,
-        "folder": folder,
-    }
-    return train_adapter(**{**arguments, **changes})
+    given: dict[str, Any] = {"base_dir": base, "base_id": "base", "section": SECTION, "folder": folder}
+    given |= {name: changes.pop(name) for name in [*changes] if name in Job.__dataclass_fields__}
+    own: dict[str, Any] = {"name": "words", "kind": "capability", "capability_id": "words"}
+    return train_adapter(**{**own, "target": WordTarget(), **changes}, job=Job(**given))
 
 
 def train_and_die(base: Path, folder: Path, at: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tests.formats.reading import Imported, read_trajectories
 from tests.truth.corrected import score_corrected
 from tests.truth.grades import ORIGIN, Grade, label_key
 from tests.truth.luck import found_lucky, score_luck
@@ -20,7 +21,6 @@ from tests.truth.readings import Readings, missing_data, read_readings, result_f
 from tests.truth.recorded import OF_CASES, RECORDING, outcomes, replay, section
 from tests.truth.recorded import figures as recorded_figures
 from tests.truth.scores import all_grades
-from trace_assets.formats.registry import Imported, read_trajectories
 from trace_assets.records import Trajectory
 
 

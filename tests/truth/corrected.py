@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.formats.reading import Imported
 from tests.truth.readings import DATA
 from tests.truth.scores import Share, share
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
-from trace_assets.formats.registry import Imported
 
 
 @dataclass(frozen=True)

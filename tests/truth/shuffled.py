@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tests.formats.reading import read_trajectories
 from tests.truth.outcome import by_detectors
 from tests.truth.readings import missing_data, result_files
 from tests.truth.scores import Share
@@ -18,9 +20,8 @@ from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.expected.facts import Facts
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.label_matrix import LabelMatrix
-from trace_assets.diagnosis.stability import Candidates, Sections, kept_by_chance
+from trace_assets.diagnosis.stability import PERMUTATIONS, RESAMPLES, Candidates, Sections, _on_shuffles
 from trace_assets.diagnosis.triage import Known, triage
-from trace_assets.formats.registry import read_trajectories
 from trace_assets.records import Task, Trajectory
 from trace_assets.settings import Selection
 
@@ -45,6 +46,20 @@ def study_of(trajectories: Sequence[Trajectory], tasks: Sequence[Task]) -> Candi
     pool = analyst.pool([by_run[name] for name in matrix.trajectories])
     candidates = [by_id[name] for name in matrix.capabilities]
     return Candidates(target, candidates, matrix, pool, considered_tests(capabilities))
+
+
+def kept_by_chance(study: Candidates, sections: Sections, *, shuffles: int, seed: int = 0) -> list[int]:
+    """Return how many capabilities are kept in each of some studies with shuffled outcomes.
+
+    Args:
+        study: What to repeat.
+        sections: Settings of discovery, contrast and selection.
+        shuffles: How many studies.
+        seed: The same seed gives the same studies.
+    """
+    quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
+    plan = replace(sections, contrast=quick)
+    return [run.n_kept for run in _on_shuffles(study, plan, shuffles, seed)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from tests.formats.reading import read_trajectories
 from tests.truth import __main__ as command
 from tests.truth.clusters import about, clusters
 from tests.truth.grades import grade_labels, label_key
@@ -29,7 +30,6 @@ from trace_assets.diagnosis.detectors import FAMILIES, Mistake
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.diagnosis.triage import RULES
-from trace_assets.formats.registry import read_trajectories
 from trace_assets.records import (
     Capability,
     Fault,

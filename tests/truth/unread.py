@@ -22,9 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.formats.reading import read_trajectories
 from tests.truth.outcome import Tried, by_detectors, diagnose
 from tests.truth.readings import TABLES
-from trace_assets.formats.registry import read_trajectories
 from trace_assets.records import FailureCause, Trajectory
 from trace_assets.stats.intervals import wilson
 

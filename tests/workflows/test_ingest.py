@@ -18,8 +18,7 @@ from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.labels import label_batch, write_batch_capabilities
 from trace_assets.assets.selected_capabilities import select_capabilities
-from trace_assets.assets.tasks import write_tasks
-from trace_assets.assets.trajectories import write_batch
+from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.assets.triage import triage_batch
 from trace_assets.errors import InputError
 from trace_assets.formats.load import load

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.assets.asset import StageCheck, StageResult, asset
-from trace_assets.assets.curriculum import taught
-from trace_assets.assets.environment_verdict import read_verdict
+from trace_assets.assets.environment_verdict import read_verdict, taught
 from trace_assets.assets.pilot import read_pilot
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.rounds import FOR_ALL
@@ -31,14 +30,15 @@ from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import sandbox_shares
-from trace_assets.training.rehearsal import NOTHING, Rehearsed, drawn, own_successes, rehearsal_version
+from trace_assets.training.demonstrations import NOTHING, Rehearsed, drawn, own_successes, rehearsal_version
+from trace_assets.training.plan import Job, OnPoint
 from trace_assets.training.validation import readings
 from trace_assets.training.warm_start import PROCEDURE
 from trace_assets.workflows.rounds import later_rollouts
 
 if TYPE_CHECKING:
     from trace_assets.sandbox.reward_verification import Recomputed
-    from trace_assets.training.parity import Parity
+    from trace_assets.training.validation import Parity
 
 
 CHECKS = {
@@ -46,9 +46,6 @@ CHECKS = {
     "adapter_parity": "The engine that serves the adapter and the trainer give the same log-probabilities.",
     "training_sound": "Sampler mismatch, clipping, entropy, dead groups and gradients are in bounds.",
 }
-
-
-OnPoint = Callable[[TrainingPoint], None]
 Elsewhere = Callable[[str, OnPoint], "Recomputed | None"]
 """Makes the folder of a capability's adapter (`mixed` for the arm) in another process; `make_adapter` and
 `make_mixed` then find a finished run. Returns what was recomputed there, None without a sandbox."""
@@ -123,22 +120,25 @@ def make_adapter(
         clear_run_directory(folder)  # of a run that was killed at its very end
         whose = {"rejected": _rejection(study, capability_id), "path": study.home.relative(folder)}
         return found.model_copy(update=whose), read_curve(folder / CURVE), Recomputed()
+    job = Job(
+        base_dir=base_folder(study),
+        base_id=base.base_id,
+        section=study.settings.training,
+        folder=folder,
+        environment_id=environment.environment_id,
+        path=study.home.relative(folder),
+        on_point=on_point,
+    )
     with training_target(study, environment) as target:
         adapter, curve = train_adapter(
-            name=capability_id,
-            kind="capability",
+            capability_id,
+            "capability",
+            target,
+            job,
             capability_id=capability_id,
-            environment_id=environment.environment_id,
             rejected=_rejection(study, capability_id),
             warm_start=read_verdict(study, capability_id).warm_start,
             rehearsed=rehearsed_by(study, capability_id),
-            target=target,
-            base_dir=base_folder(study),
-            base_id=base.base_id,
-            section=study.settings.training,
-            folder=folder,
-            on_point=on_point,
-            path=study.home.relative(folder),
         )
     enter(study, folder)
     return adapter, curve, target.recomputation.read()
@@ -304,20 +304,16 @@ def make_mixed(study: Study, on_point: OnPoint) -> tuple[Adapter, list[TrainingP
     from trace_assets.training.grpo import train_adapter
 
     base, folder = base_checkpoint(study), _folder(study)
-    made = train_adapter(
-        name=MIXED,
-        kind="mixed",
-        capability_id=None,
-        environment_id=None,
-        target=study.target,
+    job = Job(
         base_dir=base_folder(study),
         base_id=base.base_id,
         section=section.unaided(),
         folder=folder,
-        on_point=on_point,
         rollout_budget=_budget(study),
         path=study.home.relative(folder),
+        on_point=on_point,
     )
+    made = train_adapter(MIXED, "mixed", study.target, job)
     enter(study, folder)
     return made
 
@@ -409,7 +405,7 @@ def _name(study: Study, adapter: Adapter) -> str:
 def parity_of(study: Study, adapter: Adapter) -> Parity:
     """Compare the engine that will serve the adapter with the trainer, on a few of the target's tasks."""
     from trace_assets.policies.transformers_engine import TransformersPolicy
-    from trace_assets.training.parity import adapter_parity
+    from trace_assets.training.validation import adapter_parity
 
     section, folder = study.settings.training, whole_adapter(study, adapter)
     engine = TransformersPolicy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -25,8 +25,8 @@ from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
 from trace_assets.training.consolidation import Teacher, train_consolidated
+from trace_assets.training.plan import Job, OnPoint
 
-OnPoint = Callable[[TrainingPoint], None]
 PART = CONSOLIDATED
 """Where the rows lie."""
 
@@ -144,18 +144,16 @@ def make_consolidated(
         }
         teacher = teacher_of(study, targets)
         folder = _folder(study, ids, teacher)
-        made = train_consolidated(
-            study.target,
-            list(targets.values()),
-            lambda _: teacher,
-            base_folder(study),
-            base.base_id,
-            section,
-            folder,
+        job = Job(
+            base_dir=base_folder(study),
+            base_id=base.base_id,
+            section=section,
+            folder=folder,
             environment_id=text_version(study.target.version, *sorted(ids)),
             path=study.home.relative(folder),
             on_point=on_point,
         )
+        made = train_consolidated(study.target, list(targets.values()), lambda _: teacher, job)
     enter(study, folder)
     return made
 

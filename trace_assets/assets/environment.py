@@ -16,8 +16,13 @@ from trace_assets.diagnosis.llm.client import Answers, Unanswered
 from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.drafting import Drafted, Examiner, draft_environment
-from trace_assets.environments.writers.llm_writer import ModelWriter, NotAnswered
+from trace_assets.environments.writers.drafting import (
+    Drafted,
+    Examiner,
+    ModelWriter,
+    NotAnswered,
+    draft_environment,
+)
 from trace_assets.environments.writers.prompt import excerpts, pick
 from trace_assets.environments.writers.reply import ModuleQuestion, ModuleServer, Reply
 from trace_assets.environments.writers.writer import environment_of, write_environment

@@ -1,12 +1,13 @@
-"""The asset `environment_verdict`: what training may know of an environment and its audit.
+"""The assets `environment_verdict`, what training may know of an audit, and `curriculum`, what is taught.
 
-It is a cut-off, as `curriculum` is. Both are computed again in milliseconds whenever an audit or the
-selection changes, and what trains or plays adapters runs again only if their content changed.
+Both are cut-offs: computed again in milliseconds whenever an audit or the selection changes, and what trains
+or plays adapters runs again only if their content changed.
 """
 
 from __future__ import annotations
 
 from trace_assets.assets.asset import StageCheck, StageResult, asset
+from trace_assets.assets.selected_capabilities import trainable
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.learnability import only_dead, why_warm_start
 from trace_assets.errors import InputError
@@ -16,6 +17,8 @@ from trace_assets.records import (
     Environment,
     EnvironmentCheck,
     EnvironmentVerdict,
+    Lesson,
+    Pilot,
     SeedOutcome,
     UnconfirmedReward,
 )
@@ -133,3 +136,28 @@ def read_verdict(study: Study, capability_id: str) -> EnvironmentVerdict:
     if not rows:
         raise InputError(f"there is no verdict on '{capability_id}' yet; run `trace sync` first.")
     return rows[0]
+
+
+@asset(
+    "curriculum",
+    group="training",
+    records=(Lesson,),
+    deps=["environment_verdict", "pilot", "selected_capabilities", "config/targets"],
+    light=True,
+)
+def write_curriculum(study: Study) -> StageResult:
+    """A cut-off: the kept capabilities that are taught; their environment and pilot speak for it."""
+    verdicts = [row for name in trainable(study) for row in study.store.read(EnvironmentVerdict, name)]
+    stopped = {row.capability_id for row in study.store.read(Pilot) if not row.goes_on}
+    lessons = [
+        Lesson(capability_id=row.capability_id)
+        for row in verdicts
+        if row.trained_on and row.capability_id not in stopped
+    ]
+    version = study.store.write(lessons, Lesson)
+    return StageResult(version, len(lessons), {"taught": len(lessons), "kept": len(verdicts)})
+
+
+def taught(study: Study) -> set[str]:
+    """Return the ids of the capabilities that are taught."""
+    return {row.capability_id for row in study.store.read(Lesson)}

@@ -1,14 +1,20 @@
-"""The asset `failure_causes`: why each run failed, one row a failure."""
+"""The assets `lack_causes`, `repairs`, `failure_causes`: why each run failed, and what lets it pass."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Literal
 
-from trace_assets.assets.asset import StageResult, asset
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
+from trace_assets.assets.labels import capabilities_of
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain, settled
+from trace_assets.diagnosis.llm.causes import Judged, judge_lacks
+from trace_assets.diagnosis.repair.going_on import GoingOn
+from trace_assets.diagnosis.repair.measure import measure
 from trace_assets.records import (
+    BatchCapability,
     Capability,
     Consensus,
     Contrast,
@@ -20,11 +26,18 @@ from trace_assets.records import (
     SelectedCapability,
     Task,
     ToldTask,
+    Trajectory,
     Triage,
 )
+from trace_assets.report.asset_report.diagnosis import repairs_report
 from trace_assets.report.asset_report.rollouts import causes_report
+from trace_assets.resources.analysts import by_target, known_of, model_figures, open_model
+from trace_assets.resources.policy import open_policy
+from trace_assets.rollouts.runner import Journal, closing_policy
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
+from trace_assets.system.processes import finish
+from trace_assets.workflows.ingest import batches
 
 
 @asset(
@@ -93,3 +106,122 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
         )
         for target, rows in sorted(triage.items())
     ]
+
+
+# What the model that diagnosed wrote of why a capability is lacking.
+
+
+@asset(
+    "lack_causes",
+    group="diagnosis",
+    records=(LackCause,),
+    deps=["tasks", "trajectories", "triage", "batch_capabilities", "labels", "config/labels"],
+    partitions="task_batch",
+    checks={"causes_complete": "Of every lack of a failed run the model said whether it decided the end."},
+    unfinished=["causes_complete"],
+)
+def judge_batch(study: Study, batch: str) -> StageResult:
+    """Whether exercising what a failed run lacked would have changed its end, where a model labels."""
+    section, done = study.settings.labels, Judged()
+    figures: dict[str, Figure] = {}
+    if section.model and section.causes:
+        failed = {row.trajectory_id for row in study.store.read(Triage, batch) if row.fault == "agent"}
+        runs = [one for one in read_trajectories(study.store, batch) if one.trajectory_id in failed]
+        labels, capabilities = study.store.read(Label, batch), capabilities_of(study, batch)
+        with open_model(study, "lack_causes", batch) as (_, server):
+            for target, group in by_target(runs).items():
+                own = [one for one in capabilities if one.target == target]
+                came = judge_lacks(server, section, group, labels, own, known_of(study, target, group, batch))
+                done.causes += came.causes
+                done.missing |= came.missing
+                done.complete &= came.complete
+                if not came.complete:
+                    break
+        figures = model_figures(server)
+    version = study.store.write(done.causes, LackCause, batch)
+    counts = Counter(f"decisive_{row.decisive}" for row in done.causes)
+    n = len(done.causes)
+    return StageResult(
+        version, n, {**dict(sorted(counts.items())), "n": n, **figures}, checks=(_complete(done),)
+    )
+
+
+def _complete(done: Judged) -> StageCheck:
+    if done.complete and not done.missing:
+        return StageCheck("causes_complete", True, f"{len(done.causes)} lacks were judged.")
+    said = f"{len(done.missing)} failed runs are not judged in full"
+    if done.missing:
+        said += f": {'; '.join(sorted({reason[:120] for reason in done.missing.values()})[:3])}"
+    severity: Literal["error", "warning"] = "warning"
+    if not done.complete:
+        said += (
+            ". The cap on spending was reached: raise analyst.cap_usd or analyst.cap_calls and run the same "
+            "command again"
+        )
+    return StageCheck("causes_complete", False, f"{said}.", severity)
+
+
+# Failed runs replayed with what a capability prescribes put right.
+
+
+@asset(
+    "repairs",
+    group="diagnosis",
+    records=(Repair,),
+    deps=["tasks", "trajectories", "batch_capabilities", "labels", "config/targets", "config/repairs"],
+    partitions="task_batch",
+    door="loop",
+    pool="gpu",
+    by_policy=True,
+)
+def write_repairs(study: Study, batch: str) -> StageResult:
+    """What repairing each lack of a failed run does to its reward, beside placebos.
+
+    Only runs that were played here on the live target are replayed: nothing else can play their calls. The
+    base policy is asked only where `repairs.go_on` allows it to go on from repaired runs.
+
+    Raises:
+        Unavailable: Something that the target or the policy needs is down.
+    """
+    played = _played_here(study, batch)
+    if not any(one.success is False for one in played):
+        return StageResult(study.store.write([], Repair, batch), 0)
+    own = {row.task_id: row for row in study.store.read(Task, batch)}
+    candidates = [
+        row for row in study.store.read(BatchCapability, batch) if row.target == study.settings.targets.name
+    ]
+    done = finish(measure(study.target, own, played, candidates, study.store.read(Label, batch)))
+    journal, going_on = Journal(study.home.journals / "repairs" / batch), None
+    if (most := study.settings.repairs.go_on) and done.left_open:
+        with closing_policy(open_policy(study)) as policy:
+            going_on = GoingOn(policy, most, study.settings.rollouts.max_turns, journal)
+            done = done.with_rows(finish(going_on.resolve(study.target, done.left_open)))
+    went_on = going_on.played + going_on.from_journal if going_on is not None else 0
+    rows = done.rows
+    counts = Counter(row.status.replace(" ", "_") for row in rows)
+    placebo = sum(bool(row.placebo_passed) for row in rows)
+    asset_report = repairs_report(rows, {row.capability_id: row.name for row in candidates})
+    return StageResult(
+        study.store.write(rows, Repair, batch),
+        len(rows),
+        {
+            **dict(sorted(counts.items())),
+            "placebo_passed": placebo,
+            "replays": done.replays,
+            **({"went_on": went_on} if went_on else {}),
+        },
+        tables=asset_report.tables,
+        spent={
+            ("replays", "episodes"): float(done.replays),
+            **({("rollouts", "episodes"): float(went_on)} if went_on else {}),
+        },
+        cost_usd=going_on.cost_usd if going_on is not None else 0.0,
+        recorded=journal.clear,
+    )
+
+
+def _played_here(study: Study, batch: str) -> list[Trajectory]:
+    if batch in batches(study):
+        return []
+    name = study.settings.targets.name
+    return [one for one in read_trajectories(study.store, batch) if one.target == name]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from trace_assets.assets.asset import StageCheck, StageResult, asset
-from trace_assets.assets.curriculum import taught
+from trace_assets.assets.environment_verdict import taught
 from trace_assets.errors import require_extra
 from trace_assets.records import Capability, Interference, InterferencePart
 from trace_assets.report.asset_report.composition import interference_report

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from trace_assets.assets.adapter import CHECKS, parity_of, read_adapters
 from trace_assets.assets.asset import StageCheck, StageResult, asset
-from trace_assets.assets.curriculum import taught
 from trace_assets.assets.environment_audit import samples_of
+from trace_assets.assets.environment_verdict import taught
 from trace_assets.assets.interference import opposed
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.writers.writer import write_together
@@ -36,8 +34,8 @@ from trace_assets.routing.sets import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.joint import train_joining, train_joint, train_sequential
+from trace_assets.training.plan import Job, OnPoint
 
-OnPoint = Callable[[TrainingPoint], None]
 PART = "joint_adapters"
 """Where the rows lie."""
 
@@ -180,43 +178,30 @@ def make_joint(
     ids = {name: one.environment_id for name, one in environments.items()}
     budget = len(names) * section.iterations * section.tasks_per_iteration * section.group_size
     folder = _folder(study, kind, ids | {name: one.adapter_id for name, one in members.items()})
-    common: dict[str, Any] = {
-        "base_dir": base_folder(study),
-        "base_id": base.base_id,
-        "section": section,
-        "folder": folder,
-        "rollout_budget": budget,
-        "path": study.home.relative(folder),
-        "on_point": on_point,
-    }
+    parts = [*ids.values(), *(one.adapter_id for one in members.values())]
+    job = Job(
+        base_dir=base_folder(study),
+        base_id=base.base_id,
+        section=section,
+        folder=folder,
+        rollout_budget=budget,
+        environment_id=ids[TOGETHER] if kind == TOGETHER else text_version(*sorted(parts)),
+        path=study.home.relative(folder),
+        on_point=on_point,
+    )
     with ExitStack() as stack:
         targets = {
             name: stack.enter_context(training_target(study, one)) for name, one in environments.items()
         }
         if kind == JOINING:
             whole = {name: whole_adapter(study, one) for name, one in members.items()}
-            parts = [*ids.values(), *(one.adapter_id for one in members.values())]
-            made = train_joining(
-                targets,
-                {JOINING} & targets.keys(),
-                whole,
-                models=study.home.models,
-                environment_id=text_version(*sorted(parts)),
-                **common,
-            )
+            made = train_joining(targets, {JOINING} & targets.keys(), whole, job, study.home.models)
         elif kind == TOGETHER:
-            made = train_adapter(
-                name=TOGETHER,
-                kind="together",
-                capability_id=None,
-                environment_id=ids[TOGETHER],
-                target=targets[TOGETHER],
-                **common,
-            )
+            made = train_adapter(TOGETHER, "together", targets[TOGETHER], job)
         elif kind == JOINT:
-            made = train_joint(targets, environment_id=text_version(*sorted(ids.values())), **common)
+            made = train_joint(targets, job)
         else:
-            made = train_sequential(targets, environment_ids=ids, **common)
+            made = train_sequential(targets, job, ids)
     enter(study, folder)
     return made
 

@@ -1,11 +1,15 @@
-"""The asset `suspect_tasks`: tasks whose ground truth is doubtful, over all batches together."""
+"""The assets `suspect_tasks`, whose ground truth is doubtful, and `lucky_passes`, which say little."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
 from trace_assets.assets.asset import StageResult, asset
-from trace_assets.diagnosis.expected.facts import Told
+from trace_assets.diagnosis.expected.facts import Facts, Told
+from trace_assets.diagnosis.expected.lucky import lucky_passes
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
-from trace_assets.records import SuspectTask, Task, ToldTask
+from trace_assets.records import LuckyPass, SuspectTask, Task, ToldTask
+from trace_assets.resources.analysts import aside_tasks, by_target, open_detectors
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
@@ -59,6 +63,49 @@ MOST = 50
 """Rows that are shown."""
 
 
-def aside_tasks(study: Study) -> frozenset[str]:
-    """Return the tasks whose runs enter neither discovery nor contrast."""
-    return frozenset(row.task_id for row in study.store.read(SuspectTask) if row.aside)
+@asset(
+    "lucky_passes",
+    group="diagnosis",
+    records=(LuckyPass,),
+    deps=["tasks", "trajectories", "suspect_tasks", "config/triage"],
+)
+def write_lucky(study: Study) -> StageResult:
+    """Passed runs that needed no change, broke the policy, or changed something else than is expected."""
+    told: list[Told] = [*study.store.read(Task), *study.store.read(ToldTask)]
+    tasks: dict[str, Told] = {}
+    for task in told:
+        tasks.setdefault(task.task_id, task)
+    suspects: dict[str, list[SuspectTask]] = defaultdict(list)
+    for row in study.store.read(SuspectTask):
+        suspects[row.target].append(row)
+    kinds = study.settings.triage.lucky_passes
+    rows: list[LuckyPass] = []
+    passed = 0
+    for target, runs in by_target(read_trajectories(study.store)).items():
+        facts = Facts(runs, tasks)
+        corpus = open_detectors(study, target, proposing=True).corpus(runs)
+        rows += lucky_passes(facts, corpus, suspects[target])
+        passed += sum(one.success is True for one in runs)
+    rows = [row.model_copy(update={"aside": row.kind in kinds}) for row in rows]
+    version = study.store.write(rows, LuckyPass)
+    counts = Counter(row.kind for row in rows)
+    return StageResult(
+        version,
+        len(rows),
+        {
+            **dict(sorted(counts.items())),
+            "put_aside": len({row.trajectory_id for row in rows if row.aside}),
+            "n": passed,
+        },
+        tables={
+            "lucky passes": [
+                {
+                    "run": row.trajectory_id,
+                    "kind": row.kind,
+                    "put aside": row.aside,
+                    "why": row.detail,
+                }
+                for row in rows[:MOST]
+            ]
+        },
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
-from trace_assets.diagnosis.expected import action_diffs
+from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.failure_causes import tool_use
 from trace_assets.diagnosis.llm.labelling import ModelTriage
 from trace_assets.diagnosis.triage import triage

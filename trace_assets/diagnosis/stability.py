@@ -147,20 +147,6 @@ def stability(
     return rows
 
 
-def kept_by_chance(study: Candidates, sections: Sections, *, shuffles: int, seed: int = 0) -> list[int]:
-    """Return how many capabilities are kept in each of some studies with shuffled outcomes.
-
-    Args:
-        study: What to repeat.
-        sections: Settings of discovery, contrast and selection.
-        shuffles: How many studies.
-        seed: The same seed gives the same studies.
-    """
-    quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
-    plan = replace(sections, contrast=quick)
-    return [run.n_kept for run in _on_shuffles(study, plan, shuffles, seed)]
-
-
 def _on_shuffles(study: Candidates, plan: Sections, shuffles: int, seed: int) -> Iterator[_Run]:
     matrix = study.matrix
     everything = np.arange(len(matrix.failed))

@@ -182,12 +182,11 @@ def evaluate_sums(
     journal_dir: Path,
     processes: int = PROCESSES,
     *,
-    split: Split = "validation",
     limits: Limits | None = None,
     make_policy: PolicyMaker | None = None,
     trials: int = 1,
 ) -> tuple[list[Evaluation], list[Trajectory]]:
-    """Play each sum of adapters on every task: what `oracle_composed` chooses by.
+    """Play each sum of adapters on every validation task: what `oracle_composed` chooses by.
 
     Args:
         target: Where the tasks live.
@@ -196,7 +195,6 @@ def evaluate_sums(
         section: Temperature and seed; its trials are not looked at.
         journal_dir: Finished episodes are kept here.
         processes: Processes that share the episodes.
-        split: Which tasks.
         limits: As in `evaluate`.
         make_policy: As in `evaluate`.
         trials: Episodes a task.
@@ -205,7 +203,7 @@ def evaluate_sums(
         Evaluations of the arms, such as `sum:<choice>`, and the trajectories behind them.
     """
     section = section.model_copy(update={"trials": trials})
-    tasks, names = list(target.tasks(split)), sorted(folders)
+    tasks, names = list(target.tasks("validation")), sorted(folders)
     limits = limits or Limits()
     maker = make_policy or partial(
         transformers_policy,

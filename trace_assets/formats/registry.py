@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -23,21 +22,17 @@ from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
 from trace_assets.formats.problem import (
     Problem,
-    differs,
     files_in,
     is_run_file,
-    repeated,
     unnamable,
-    unreadable,
 )
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2FolderImporter, Tau2Importer
 from trace_assets.formats.tau_bench import TauBenchImporter
-from trace_assets.formats.verdict_table import is_verdict_table, set_apart
+from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.formats.verifiers import VerifiersImporter
 from trace_assets.records import Task, Trajectory
-from trace_assets.system.progress import progress
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, with_line_ends
 from trace_assets.untrusted.json_text import other_encoding
 
@@ -95,57 +90,6 @@ IMPORTERS: tuple[Importer, ...] = (
     ChatFileImporter(),
 )
 """Every format, in the order in which they are tried; the last one only where no other fits."""
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What some files held.
-
-    Attributes:
-        trajectories: In the order of the files and of the rows in them, each id once.
-        tasks: The tasks behind them, each id once, as first met.
-        problems: What was left out or needs a look, in the order in which it was met.
-    """
-
-    trajectories: list[Trajectory] = field(default_factory=list)
-    tasks: list[Task] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-
-
-def read_trajectories(
-    paths: Iterable[str | Path], format: str = "auto", allowance: Allowance = OF_MACHINE
-) -> Imported:
-    """Read trajectories from files of any known format.
-
-    Reading the same files twice gives equal rows. A trajectory that occurs twice is kept once.
-
-    Args:
-        paths: Files to read, and folders of them.
-        format: A format's name, or `auto` to look at each file.
-        allowance: Memory that reading a row may take; all that is read is held besides.
-
-    Returns:
-        Everything that could be read, and a `Problem` for everything that could not.
-
-    Raises:
-        InputError: `format` is not known, no file was named, or not one trajectory could be read.
-    """
-    files, problems = expand(paths, format)
-    if not files:
-        raise InputError("no file was named to read trajectories from; name at least one.")
-    files, verdicts = set_apart(files, format)
-    imported, seen, tasks = Imported(problems=problems), dict[str, Trajectory](), dict[str, Task]()
-    with progress("reading trajectories", len(files)) as bar:
-        for file in files:
-            for item in verdicts.judged(_items(file, format, allowance)):
-                _keep(item, file, imported, seen, tasks)
-            bar.advance(note=file.name)
-    imported.problems.extend(verdicts.told())
-    if not imported.trajectories:
-        reasons = " ".join(str(problem) for problem in imported.problems[:3])
-        reasons = reasons or "They hold no trajectories."
-        raise InputError(f"no trajectory could be read from {len(files)} file(s). {reasons}")
-    return imported
 
 
 def choose(path: Path, format: str = "auto") -> Importer | Problem:
@@ -225,17 +169,6 @@ def _fits(path: Path, format: str) -> bool:
     return not isinstance(chosen, Problem) and format in ("auto", chosen.name)
 
 
-def _items(file: Path, format: str, allowance: Allowance) -> Iterator[Item]:
-    try:
-        importer = choose(file, format)
-        if isinstance(importer, Problem):
-            yield importer
-        else:
-            yield from importer.read(file, allowance)
-    except OSError as error:
-        yield unreadable(file, error)
-
-
 def _unknown(file: Path, head: bytes) -> Problem:
     """Say what an unreadable file is instead of what it should be."""
     formats = ", ".join(importer.name for importer in IMPORTERS)
@@ -260,22 +193,3 @@ def _unknown(file: Path, head: bytes) -> Problem:
                 found = f"the file is a JSON {type(value).__name__}"
     message = f"{found}, which is none of the formats {formats}. {OWN_FORM}"
     return Problem(path=str(file), position=position, message=message, kind="unknown_format")
-
-
-def _keep(
-    item: Item, file: Path, imported: Imported, seen: dict[str, Trajectory], tasks: dict[str, Task]
-) -> None:
-    """Put one item where it belongs; a repeated one is told of and left out."""
-    if isinstance(item, Problem):
-        imported.problems.append(item)
-    elif isinstance(item, Task):
-        first = tasks.setdefault(item.task_id, item)
-        if first is item:
-            imported.tasks.append(item)
-        elif (changed := differs(first, item, file)) is not None:
-            imported.problems.append(changed)
-    elif (earlier := seen.setdefault(item.trajectory_id, item)) is item:
-        imported.trajectories.append(item)
-    else:
-        same = earlier.messages == item.messages and earlier.reward == item.reward
-        imported.problems.append(repeated(item.trajectory_id, file, earlier.source, same))

@@ -8,7 +8,6 @@ from typing import Any
 
 from trace_assets.formats.chat import read_arguments
 from trace_assets.records import ExpectedAction
-from trace_assets.records.base import Json
 
 FIELDS = ("instruction", "expected_actions", "expected_outputs", "domain_policy")
 """The names under which a row of a general form tells them."""
@@ -72,12 +71,3 @@ def _list(told: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise ValueError(f"'{name}' is no list")
     return list(value)
-
-
-def as_json(facts: TaskFacts) -> Json:
-    """Return facts as a row of a general form holds them; what is not known is missing."""
-    row: Json = {name: value for name in ("instruction", "domain_policy") if (value := getattr(facts, name))}
-    if facts.has_expected:
-        row["expected_actions"] = [one.model_dump(mode="json") for one in facts.expected_actions]
-        row["expected_outputs"] = list(facts.expected_outputs)
-    return row

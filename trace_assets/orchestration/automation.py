@@ -9,10 +9,10 @@ from datetime import timedelta
 import dagster as dg
 
 from trace_assets.errors import TraceError
-from trace_assets.orchestration.cron import pauses
 from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.records import Arrival, ArrivalKind, Quarantined
 from trace_assets.settings import Automation, Schedule
+from trace_assets.settings.operation import pauses
 from trace_assets.study import Study
 from trace_assets.workflows.watch import KINDS, Look, look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder

@@ -16,16 +16,14 @@ from tempfile import TemporaryDirectory
 
 from trace_assets.assets.asset import StageResult
 from trace_assets.assets.contrast import estimate_contrast
-from trace_assets.assets.curriculum import write_curriculum
-from trace_assets.assets.decision_patterns import write_decision_patterns
-from trace_assets.assets.drift import write_drift
 from trace_assets.assets.environment import write_capability_environment
-from trace_assets.assets.environment_verdict import write_verdict
+from trace_assets.assets.environment_verdict import write_curriculum, write_verdict
 from trace_assets.assets.labels import write_batch_capabilities
 from trace_assets.assets.learnability import write_learnability
-from trace_assets.assets.policy_contrast import contrast_policies
+from trace_assets.assets.policy_contrast import contrast_policies, write_drift
 from trace_assets.assets.routing import write_trials
 from trace_assets.assets.selected_capabilities import kept_capabilities, select_capabilities, write_spec
+from trace_assets.assets.target_contract import write_decision_patterns
 from trace_assets.orchestration.instance import CAPABILITY
 from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.records import SelectedCapability

@@ -46,11 +46,8 @@ class TransformersPolicy:
         adapters: PEFT folders by the name that `Conversation.adapter` asks for.
         temperature: 0 takes the likeliest token.
         max_new_tokens: Longest reply; one that reaches it without its end is an overflow.
-        max_context: Longest conversation in tokens; None takes the model's own limit.
         seed: Mixed into every conversation's seed.
-        name: How the policy is called in trajectories; None takes the folder's name.
         dtype: `float32`, `bfloat16`; `auto` is float32 on a CPU and the model's own on a GPU.
-        device: Where it computes; None takes the GPU where there is one.
 
     Raises:
         InputError: The folder, its tokenizer, an adapter or the precision is not usable.
@@ -64,24 +61,21 @@ class TransformersPolicy:
         adapters: Mapping[str, Path] | None = None,
         temperature: float = 1.0,
         max_new_tokens: int = 64,
-        max_context: int | None = None,
         seed: int = 0,
-        name: str | None = None,
         dtype: str = "auto",
-        device: str | None = None,
     ) -> None:
         from trace_assets.policies.qwen3_decoder import is_dense_qwen3
 
         folder = Path(model_dir)
         self.temperature, self.max_new_tokens, self._seed = temperature, max_new_tokens, seed
-        model = load_model(folder, dtype, device or accelerator())
+        model = load_model(folder, dtype, accelerator())
         self._model: PreTrainedModel | None = model
         self._config, self._dtype = model.config, model.dtype
         self._rotary = model.model.rotary_emb if is_dense_qwen3(model.config) else None
         self.template = ChatTemplate(folder)
         self._ends = end_ids(self.template, model.generation_config, model.config)
-        self.max_context = context_limit(model.config, max_context)
-        self._name = name or folder.resolve().name
+        self.max_context = context_limit(model.config, None)
+        self._name = folder.resolve().name
         self._base_digest = ""
         self._digests: dict[str | None, str] = {}
         self._decoders: dict[str | None, Decoder] = {}
@@ -98,7 +92,7 @@ class TransformersPolicy:
 
     @property
     def name(self) -> str:
-        """Who acts: the folder's name, or the one given."""
+        """Who acts: the folder's name."""
         return self._name
 
     @property

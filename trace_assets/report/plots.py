@@ -190,7 +190,6 @@ def scatter(
     x_limit: float,
     y_limit: float,
     x_low: float = 0.0,
-    y_low: float = 0.0,
 ) -> str:
     """Draw points with intervals both ways; the quarter above both limits is shaded."""
     left, top, right, bottom = 50, 12, WIDTH - 12, 330
@@ -199,7 +198,7 @@ def scatter(
         return left + (min(max(value, x_low), 1.0) - x_low) / (1 - x_low) * (right - left)
 
     def at_y(value: float) -> float:
-        return bottom - (min(max(value, y_low), 1.0) - y_low) / (1 - y_low) * (bottom - top)
+        return bottom - min(max(value, 0.0), 1.0) * (bottom - top)
 
     parts = [
         f'<rect class="zone" x="{at_x(x_limit):.1f}" y="{top}" width="{right - at_x(x_limit):.1f}" '
@@ -208,7 +207,7 @@ def scatter(
     for x in ticks(x_low):
         parts.append(line(at_x(x), top, at_x(x), bottom, "grid"))
         parts.append(text(at_x(x), bottom + 17, f"{x:.2f}", "m c" if x < 1 else "m r"))
-    for y in ticks(y_low):
+    for y in ticks(0.0):
         parts.append(line(left, at_y(y), right, at_y(y), "grid"))
         parts.append(text(left - 6, at_y(y) + 4, f"{y:.2f}", "m r"))
     parts.append(line(at_x(x_limit), top, at_x(x_limit), bottom, "limit"))

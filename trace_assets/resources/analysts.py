@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from trace_assets.assets.asset import Figure
-from trace_assets.assets.suspect_tasks import aside_tasks
 from trace_assets.diagnosis.contrast import estimation_share
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.detectors.policy_text import shown_policy
@@ -37,6 +36,7 @@ from trace_assets.records import (
     Label,
     LackCause,
     LuckyPass,
+    SuspectTask,
     Task,
     ToldTask,
     Trajectory,
@@ -66,6 +66,11 @@ def open_detectors(study: Study, target: str, *, proposing: bool = False) -> Det
         policy = known.policy or (_recorded_policy(study, target) if proposing else "")
     expected = _expected_of(study, target) if proposing else {}
     return DetectorAnalyst(study.settings.discovery, tools=tools, policy=policy, expected=expected)
+
+
+def aside_tasks(study: Study) -> frozenset[str]:
+    """Return the tasks whose runs enter neither discovery nor contrast."""
+    return frozenset(row.task_id for row in study.store.read(SuspectTask) if row.aside)
 
 
 def _expected_of(study: Study, target: str) -> dict[str, tuple[ExpectedAction, ...]]:

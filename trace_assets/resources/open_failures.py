@@ -23,12 +23,10 @@ class OpenFailures:
     Attributes:
         to_read: Those that are to be read again.
         reading: The number that this reading would have.
-        n_left: Failures that nothing explains and that were read as often as the settings have it.
     """
 
     to_read: Open
     reading: int
-    n_left: int = 0
 
 
 def asked_as(section: Discovery) -> str:
@@ -68,7 +66,7 @@ def open_failures(
     number = 1 + max(
         (row.reading for row in study.store.read(FurtherReading) if row.target == target), default=1
     )
-    return OpenFailures(Open(again), number, len(found) - len(again))
+    return OpenFailures(Open(again), number)
 
 
 def usable_runs(study: Study) -> dict[str, str]:

@@ -214,18 +214,17 @@ def _short_folder() -> Path:
     return Path(folder if len(folder) <= 24 else "/tmp")
 
 
-def owner_folder(parent: Path | None = None) -> Path:
+def owner_folder() -> Path:
     """A new private folder for this process's sockets, its name telling whose it is."""
-    parent, pid = parent or _short_folder(), os.getpid()
+    pid = os.getpid()
     prefix = f"{FOLDER}-{pid}-{_start_time(pid) or 0}-{_pid_namespace().strip('pid:[]')}-"
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=_short_folder()))
 
 
-def sweep_folders(parent: Path | None = None) -> None:
-    """Remove the folders that dead owners of this user left in `parent`, the one for sockets by default."""
-    parent = parent or _short_folder()
+def sweep_folders() -> None:
+    """Remove the folders for sockets that dead owners of this user left."""
     here = _pid_namespace().strip("pid:[]")
-    for folder in parent.glob(f"{FOLDER}-*-*-*-*"):
+    for folder in _short_folder().glob(f"{FOLDER}-*-*-*-*"):
         pid, start, namespace = folder.name.removeprefix(f"{FOLDER}-").split("-")[:3]
         with contextlib.suppress(OSError):
             mine = folder.lstat().st_uid == os.geteuid() and namespace == here and pid.isdigit()

@@ -126,15 +126,19 @@ class DawidSkene:
     converged: bool
 
 
+TRUST, DOUBT = 4.0, 0.5
+"""Right votes that each coder is credited with in each class beforehand, and wrong ones in each other cell:
+one with few votes is held for better than chance, and nobody for certain. A coder starts at 80 % right in
+three classes; a few dozen votes outweigh that."""
+TOLERANCE, MAX_ITERATIONS = 1e-4, 500
+"""Largest change of a posterior at which EM has converged, and when it stops anyway."""
+
+
 def dawid_skene(
     votes: NDArray[np.int8] | NDArray[np.int64],
     groups: NDArray[np.int64] | None = None,
     *,
     classes: int = 3,
-    trust: float = 4.0,
-    doubt: float = 0.5,
-    tolerance: float = 1e-4,
-    max_iterations: int = 500,
 ) -> DawidSkene:
     """Fit the model by EM from the majority vote.
 
@@ -149,12 +153,6 @@ def dawid_skene(
         votes: Codes 0..classes-1, negative where a coder says nothing, shape `(items, coders)`.
         groups: Each item's group, counted from 0, shape `(items,)`; one group unless given.
         classes: Number of classes.
-        trust: Right votes that each coder is credited with in each class beforehand, so that a coder with few
-            votes is held for better than chance.
-        doubt: Wrong votes in each cell beforehand, which keeps anybody from being certain. With the defaults
-            a coder starts at 80 % right in three classes; a few dozen votes outweigh that.
-        tolerance: Largest change of a posterior at which EM has converged.
-        max_iterations: After which it stops anyway.
 
     Returns:
         The fit. A coder who gave no vote has an even confusion matrix.
@@ -180,18 +178,18 @@ def dawid_skene(
     posterior = said.sum(axis=1) / np.maximum(1.0, said.sum(axis=(1, 2)))[:, None]
     confusion, prevalence = np.zeros((coders, classes, classes)), np.zeros((n_groups, classes))
     step, converged = 0, False
-    while step < max_iterations and not converged:
+    while step < MAX_ITERATIONS and not converged:
         step += 1
         expected = posterior * weight[:, None]
         prevalence = member.T @ expected + 1.0
         prevalence /= prevalence.sum(axis=1, keepdims=True)
-        confusion = np.einsum("pt,pcs->cts", expected, said) + doubt + (trust - doubt) * np.eye(classes)
+        confusion = np.einsum("pt,pcs->cts", expected, said) + DOUBT + (TRUST - DOUBT) * np.eye(classes)
         confusion /= confusion.sum(axis=2, keepdims=True)
         log_p = np.log(prevalence)[pattern_group] + np.einsum("pcs,cts->pt", said, np.log(confusion))
         after = np.exp(log_p - log_p.max(axis=1, keepdims=True, initial=-np.inf))
         after /= after.sum(axis=1, keepdims=True)
         moved = np.abs(after - posterior)[voted].max(initial=0.0)
-        posterior, converged = after, bool(moved < tolerance)
+        posterior, converged = after, bool(moved < TOLERANCE)
     posterior = np.where(voted[:, None], posterior, np.nan)
     return DawidSkene(
         posterior=posterior[pattern],

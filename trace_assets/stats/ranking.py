@@ -104,17 +104,18 @@ def rank(
 # Does a router that says 80 % turn out right in 80 % of such cases?
 
 
-def expected_calibration_error(
-    confidences: Sequence[float], correct: Sequence[bool], bins: int = 10
-) -> float | None:
-    """Return the mean distance between confidence and accuracy, over equal-width bins weighted by their size.
+BINS = 10
+"""Of equal width, over confidences from 0 to 1."""
+
+
+def expected_calibration_error(confidences: Sequence[float], correct: Sequence[bool]) -> float | None:
+    """Return the mean distance between confidence and accuracy over `BINS`, weighted by their size.
 
     Guo et al. (2017), "On calibration of modern neural networks", ICML, equation 3.
 
     Args:
         confidences: Probability given to the choice made, in [0, 1].
         correct: Whether that choice was right, as many as `confidences`.
-        bins: Number of bins of equal width.
 
     Returns:
         0 for perfect calibration, at most 1; None without any case.
@@ -132,10 +133,10 @@ def expected_calibration_error(
         return None
     if not (np.isfinite(p).all() and (p >= 0).all() and (p <= 1).all()):
         raise ValueError("confidences must be in [0, 1]")
-    place = np.minimum((p * bins).astype(np.int64), bins - 1)
-    sizes = np.bincount(place, minlength=bins)
+    place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+    sizes = np.bincount(place, minlength=BINS)
     used = sizes > 0
-    distance = np.abs(np.bincount(place, p, bins)[used] - np.bincount(place, hit, bins)[used])
+    distance = np.abs(np.bincount(place, p, BINS)[used] - np.bincount(place, hit, BINS)[used])
     return float(distance.sum() / len(p))
 
 
@@ -148,22 +149,15 @@ class ReliabilityBin:
     right: int
 
 
-def reliability_bins(
-    confidences: Sequence[float], correct: Sequence[bool], bins: int = 10
-) -> list[ReliabilityBin]:
+def reliability_bins(confidences: Sequence[float], correct: Sequence[bool]) -> list[ReliabilityBin]:
     """Return the bins that `expected_calibration_error` averages over, empty ones left out.
-
-    Args:
-        confidences: Probability given to the choice made, in [0, 1].
-        correct: Whether that choice was right, as many as `confidences`.
-        bins: Number of bins of equal width.
 
     >>> reliability_bins([0.9, 0.9, 0.2], [True, False, False])
     [ReliabilityBin(confidence=0.2, n=1, right=0), ReliabilityBin(confidence=0.9, n=2, right=1)]
     """
     members: dict[int, list[int]] = {}
     for place, confidence in enumerate(confidences):
-        members.setdefault(min(int(confidence * bins), bins - 1), []).append(place)
+        members.setdefault(min(int(confidence * BINS), BINS - 1), []).append(place)
     return [
         ReliabilityBin(
             confidence=sum(confidences[place] for place in own) / len(own),

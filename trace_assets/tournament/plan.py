@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from trace_assets.errors import InputError
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.tournament.arms import arm_named
-from trace_assets.tournament.derived import RELEASED
+from trace_assets.tournament.results import RELEASED
 
 PLAN, REGISTER = "plan.json", "register.json"
 PRIMARY = 3

@@ -17,7 +17,6 @@ from trace_assets.settings.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.study import Study
-from trace_assets.tournament.derived import released_rows, routing_controls
 from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
 from trace_assets.tournament.process import own_settings, play_home, toml
@@ -28,7 +27,9 @@ from trace_assets.tournament.results import (
     Cost,
     Spent,
     TaskResult,
+    released_rows,
     result_file,
+    routing_controls,
     spent_in,
     write_rows,
 )

@@ -173,12 +173,10 @@ def power(worlds: int, difference: float, sd: float, alpha: float = 0.05) -> flo
     return float(np.nan_to_num(upper) + np.nan_to_num(lower))
 
 
-def worlds_for(
-    difference: float, sd: float, alpha: float = 0.05, wanted: float = 0.8, most: int = 60
-) -> int | None:
-    """Return how many worlds show a difference with the power that is wanted; None where `most` do not.
+def worlds_for(difference: float, sd: float, alpha: float = 0.05) -> int | None:
+    """Return how many worlds show a difference with a power of 80 %; None where 60 do not.
 
     >>> worlds_for(0.05, 0.023, alpha=0.05 / 3), worlds_for(0.001, 0.05)
     (6, None)
     """
-    return next((n for n in range(2, most + 1) if power(n, difference, sd, alpha) >= wanted), None)
+    return next((n for n in range(2, 61) if power(n, difference, sd, alpha) >= 0.8), None)

@@ -12,7 +12,7 @@ Importing this module loads no torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trace_assets.errors import InputError
@@ -22,12 +22,11 @@ from trace_assets.store.content import text_version
 from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import adapter_id
+from trace_assets.training.plan import Job
 
 CONSOLIDATED = "consolidated"
 GROUP = 2
 """Episodes of a task in an iteration: nothing is compared within a group, so other tasks teach more."""
-
-OnPoint = Callable[[TrainingPoint], None]
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,7 @@ def train_consolidated(
     target: Target,
     environments: Sequence[Target],
     teacher: Callable[[Target], Teacher],
-    base_dir: Path | str,
-    base_id: str,
-    section: Training,
-    folder: Path,
-    *,
-    environment_id: str | None = None,
-    path: str | None = None,
-    on_point: OnPoint | None = None,
+    job: Job,
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Distil an agent into one adapter, at the rollouts of one capability's adapter.
 
@@ -103,13 +95,8 @@ def train_consolidated(
         target: Where the agent is used.
         environments: The capabilities' environments.
         teacher: Is told what is played, and says who acts where.
-        base_dir: Folder of the base model.
-        base_id: Its content hash.
-        section: The training settings.
-        folder: Where the PEFT folder shall be.
-        environment_id: What stands for all that is played in the record; None takes the versions.
-        path: What the record shall say of where the folder is.
-        on_point: Told of each iteration; its loss is the reverse KL a token, in nats.
+        job: The model, the settings, where the adapter goes. The loss of its points is the reverse KL, in
+            nats a token.
 
     Returns:
         The adapter, whose figures are over held-out tasks of the target and of all environments, and the
@@ -122,17 +109,5 @@ def train_consolidated(
     from trace_assets.training.grpo import train_adapter
 
     played = lessons(target, environments)
-    return train_adapter(
-        name=CONSOLIDATED,
-        kind="consolidated",
-        capability_id=None,
-        environment_id=environment_id,
-        target=played,
-        base_dir=base_dir,
-        base_id=base_id,
-        section=distilled_section(section),
-        folder=folder,
-        path=path,
-        on_point=on_point,
-        teacher=teacher(played),
-    )
+    job = replace(job, section=distilled_section(job.section))
+    return train_adapter(CONSOLIDATED, "consolidated", played, job, teacher=teacher(played))

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,11 +28,10 @@ from trace_assets.training.checkpoints import (
     write_adapter,
 )
 from trace_assets.training.consolidation import Teacher
-from trace_assets.training.demonstrations import demonstrating
+from trace_assets.training.demonstrations import NOTHING, Rehearsed, demonstrating, rehearsal_rows
 from trace_assets.training.distributed import join_process_group
 from trace_assets.training.episodes import Player, Row
-from trace_assets.training.plan import make_plan
-from trace_assets.training.rehearsal import NOTHING, Rehearsed, rehearsal_rows
+from trace_assets.training.plan import Job, make_plan
 from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
 from trace_assets.training.warm_start import (
@@ -50,19 +49,12 @@ RECORD = "training.json"
 
 
 def train_adapter(
-    *,
     name: str,
     kind: AdapterKind,
-    capability_id: str | None,
-    environment_id: str | None,
     target: Target,
-    base_dir: Path | str,
-    base_id: str,
-    section: Training,
-    folder: Path,
-    on_point: Callable[[TrainingPoint], None] | None = None,
-    rollout_budget: int | None = None,
-    path: str | None = None,
+    job: Job,
+    *,
+    capability_id: str | None = None,
     rejected: str = "",
     start: Path | None = None,
     warm_start: bool = False,
@@ -89,17 +81,10 @@ def train_adapter(
 
     Args:
         name: The adapter's name; also the name of its points.
-        kind: Whether it is a capability's adapter or the mixed arm.
-        capability_id: The capability, None for the mixed arm.
-        environment_id: The environment's id, None where the target itself is played.
+        kind: Whether it is a capability's adapter, the mixed arm, or one for several capabilities.
         target: Where episodes are played.
-        base_dir: Hugging Face folder, or hub name, of the base model.
-        base_id: The base model's content hash, for the record.
-        section: The training settings.
-        folder: Where the PEFT folder shall be; replaced in one step at the end.
-        on_point: Told of each iteration's point as it is made; not told again of those before a resume.
-        rollout_budget: Training episodes to spend in place of `section.iterations`.
-        path: What the record shall say of where the folder is; None writes the folder's name.
+        job: The model, the settings, where the adapter goes.
+        capability_id: The capability, None where there is not one.
         rejected: Why the environment was rejected and is trained on all the same, for the record.
         start: PEFT folder of an adapter of the same shape that is trained on; None begins with one that
             changes nothing. The figure before training is the base model's all the same.
@@ -120,17 +105,18 @@ def train_adapter(
     """
     for module in ("torch", "transformers", "trl", "peft", "datasets"):
         require_extra(module, "train", "training an adapter")
+    base_dir, section, folder = job.base_dir, job.section, job.folder
     require_trackers(section)
-    plan = make_plan(target.tasks("discovery"), section, rollout_budget)
+    plan = make_plan(target.tasks("discovery"), section, job.rollout_budget)
     held_out = target.tasks("validation")
     if not held_out:
         raise InputError(f"{target.name} has no validation tasks to compare checkpoints on; ask for more.")
     compare_on, report_on = split_held_out(held_out, section.validation_seeds, section.validation_episodes)
     fingerprint = {
         "name": name,
-        "base": base_id,
+        "base": job.base_id,
         # Which sandbox holds an environment is no part of what is learned in it.
-        "target": environment_id or target.version,
+        "target": job.environment_id or target.version,
         "section": section.recipe(),
         "iterations": plan.iterations,
         **({"start": adapter_id(start)} if start is not None else {}),
@@ -150,14 +136,15 @@ def train_adapter(
     whose = {
         "kind": kind,
         "capability_id": capability_id,
-        "environment_id": environment_id,
+        "environment_id": job.environment_id,
         "rejected": rejected,
+        "path": job.path or folder.name,
     }
     # Before the processes meet: a step reads alone what several have made.
     if (found := finished_run(folder, fingerprint)) is not None:
         if os.environ.get("RANK", "0") == "0":
             RunDirectory(folder, fingerprint).clear()
-        return found.model_copy(update={**whose, "path": path or folder.name}), read_curve(folder / CURVE)
+        return found.model_copy(update=whose), read_curve(folder / CURVE)
     process_group = join_process_group(section)
     run_directory = process_group.once(lambda: RunDirectory(folder, fingerprint))
     began = time.perf_counter()
@@ -197,7 +184,7 @@ def train_adapter(
                 player=player,
                 policy=policy,
                 run_directory=run_directory,
-                on_point=on_point,
+                on_point=job.on_point,
                 bar=bar,
                 teacher=teacher,
                 demonstrations=shown if section.demonstrate else None,
@@ -217,15 +204,14 @@ def train_adapter(
             after = run.measure(report_on, "held-out figures")
         points, spent = run.curve.points, run.rollouts + warm.rollouts
         finished = run_directory.path / "adapter"
-        called = base_id if Path(base_dir).is_dir() else str(base_dir)
+        called = job.base_id if Path(base_dir).is_dir() else str(base_dir)
         tensors = lora_tensors(run.model)
         identity = process_group.once(lambda: write_adapter(run.model, finished, called, tensors))
     adapter = Adapter(
         adapter_id=identity,
         name=name,
         **whose,
-        base_id=base_id,
-        path=path or folder.name,
+        base_id=job.base_id,
         iterations=len(points),
         best_iteration=best,
         rollouts=spent,

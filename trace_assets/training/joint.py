@@ -7,7 +7,8 @@ seen together, and in a sum one adapter may keep the others from acting. It is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,39 +22,20 @@ from trace_assets.store.content import text_version
 from trace_assets.store.files import replacing_file
 from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Target
+from trace_assets.training.plan import Job
 
 JOINT = "joint"
 SEQUENTIAL = "sequential"
 PHASES = "phases"
 """Folder beside a sequence's last adapter, with those that it went through."""
 
-OnPoint = Callable[[TrainingPoint], None]
 
-
-def train_joint(
-    environments: Mapping[str, Target],
-    base_dir: Path | str,
-    base_id: str,
-    section: Training,
-    folder: Path,
-    *,
-    rollout_budget: int,
-    environment_id: str | None = None,
-    path: str | None = None,
-    on_point: OnPoint | None = None,
-) -> tuple[Adapter, list[TrainingPoint]]:
+def train_joint(environments: Mapping[str, Target], job: Job) -> tuple[Adapter, list[TrainingPoint]]:
     """Train one adapter in several environments at once: each iteration plays as many tasks of each.
 
     Args:
         environments: Capability to its environment.
-        base_dir: Folder of the base model.
-        base_id: Its content hash.
-        section: The training settings.
-        folder: Where the PEFT folder shall be.
-        rollout_budget: Training episodes in all.
-        environment_id: What stands for the environments in the record; None takes their versions.
-        path: What the record shall say of where the folder is.
-        on_point: Told of each iteration.
+        job: Its rollouts are those of all environments together.
 
     Returns:
         The adapter, whose figures are over held-out tasks of all environments, and the curve.
@@ -66,46 +48,19 @@ def train_joint(
 
     if len(environments) < 2:
         raise InputError(f"one adapter for several environments takes two or more, not {len(environments)}.")
-    return train_adapter(
-        name=JOINT,
-        kind="joint",
-        capability_id=None,
-        environment_id=environment_id,
-        target=Mixture(JOINT, [environments[name] for name in sorted(environments)]),
-        base_dir=base_dir,
-        base_id=base_id,
-        section=section,
-        folder=folder,
-        rollout_budget=rollout_budget,
-        path=path,
-        on_point=on_point,
-    )
+    every = Mixture(JOINT, [environments[name] for name in sorted(environments)])
+    return train_adapter(JOINT, "joint", every, job)
 
 
 def train_sequential(
-    environments: Mapping[str, Target],
-    base_dir: Path | str,
-    base_id: str,
-    section: Training,
-    folder: Path,
-    *,
-    rollout_budget: int,
-    environment_ids: Mapping[str, str] | None = None,
-    path: str | None = None,
-    on_point: OnPoint | None = None,
+    environments: Mapping[str, Target], job: Job, environment_ids: Mapping[str, str] | None = None
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train one adapter in one environment after another, each from where the one before it ended.
 
     Args:
         environments: Capability to its environment, in the order in which they are gone through.
-        base_dir: Folder of the base model.
-        base_id: Its content hash.
-        section: The training settings.
-        folder: Where the PEFT folder shall be; the adapters on the way lie beside it.
-        rollout_budget: Training episodes in all, divided equally.
+        job: Its rollouts are divided equally; the adapters on the way lie beside its folder.
         environment_ids: Capability to what stands for its environment in the record; None takes versions.
-        path: What the record shall say of where the folder is.
-        on_point: Told of each iteration.
 
     Returns:
         The last adapter, whose figures are over held-out tasks of the last environment alone, with the
@@ -119,33 +74,27 @@ def train_sequential(
 
     if len(environments) < 2:
         raise InputError(f"a sequence of environments takes two or more, not {len(environments)}.")
-    batch = section.tasks_per_iteration * section.group_size
-    each = rollout_budget // len(environments) // batch * batch
+    folder, batch = job.folder, job.batch
+    each = job.rollouts // len(environments) // batch * batch
     last, curve, start = None, list[TrainingPoint](), None
     for place, (name, target) in enumerate(environments.items(), 1):
         ends = place == len(environments)
         gone, spent = len(curve), sum(point.rollouts or batch for point in curve)
 
         def tell(point: TrainingPoint, gone: int = gone) -> None:
-            if on_point:
-                on_point(point.model_copy(update={"iteration": gone + point.iteration}))
+            if job.on_point:
+                job.on_point(point.model_copy(update={"iteration": gone + point.iteration}))
 
         where = folder if ends else folder.parent / f"{folder.name}-{PHASES}" / f"{place}"
-        last, own = train_adapter(
-            name=SEQUENTIAL,
-            kind="sequential",
-            capability_id=None,
-            environment_id=(environment_ids or {}).get(name),
-            target=target,
-            base_dir=base_dir,
-            base_id=base_id,
-            section=section,
+        phase = replace(
+            job,
             folder=where,
-            rollout_budget=rollout_budget - spent if ends else each,
-            path=path if ends else None,
+            rollout_budget=job.rollouts - spent if ends else each,
+            environment_id=(environment_ids or {}).get(name),
+            path=job.path if ends else None,
             on_point=tell,
-            start=start,
         )
+        last, own = train_adapter(SEQUENTIAL, "sequential", target, phase, start=start)
         curve += [point.model_copy(update={"iteration": gone + point.iteration}) for point in own]
         start = where
     assert last is not None
@@ -170,16 +119,8 @@ def train_joining(
     environments: Mapping[str, Target],
     needs_several: Collection[str],
     members: Mapping[str, Path],
-    base_dir: Path,
-    base_id: str,
-    section: Training,
-    folder: Path,
+    job: Job,
     models: Path,
-    *,
-    rollout_budget: int,
-    environment_id: str,
-    path: str | None = None,
-    on_point: OnPoint | None = None,
 ) -> tuple[Adapter, list[TrainingPoint]]:
     """Train an adapter on top of the sum of others, where the sum still has something to learn.
 
@@ -192,15 +133,9 @@ def train_joining(
         environments: Capability to its environment.
         needs_several: Those of them in which the scale is chosen; all of them where there is none.
         members: Adapter to its folder, all those that it is added to.
-        base_dir: Folder of their base model.
-        base_id: Its content hash.
-        section: The training settings.
-        folder: Where the PEFT folder shall be.
+        job: Its model is the members' base model; its rollouts are those in all, with those that decide the
+            shares.
         models: Holds merged models and sums.
-        rollout_budget: Training episodes in all, those that decide the shares among them.
-        environment_id: What stands for environments and members in the record.
-        path: What the record shall say of where the folder is.
-        on_point: Told of each iteration.
 
     Returns:
         The adapter, whose figure before training is that of the members' sum; and the curve.
@@ -211,21 +146,12 @@ def train_joining(
     """
     from trace_assets.training.grpo import train_adapter
 
-    start = _start(environments, needs_several, members, base_dir, base_id, section, models, folder.name)
-    batch = section.tasks_per_iteration * section.group_size
+    start = _start(environments, needs_several, members, job, models)
+    target = Mixture(JOINING, [environments[name] for name in start.shares], list(start.shares.values()))
+    left = (job.rollouts - start.rollouts) // job.batch * job.batch
+    agent = _agent(start.scale, members, job, models)
     adapter, curve = train_adapter(
-        name=JOINING,
-        kind="joining",
-        capability_id=None,
-        environment_id=environment_id,
-        target=Mixture(JOINING, [environments[name] for name in start.shares], list(start.shares.values())),
-        base_dir=_agent(start.scale, members, base_dir, base_id, models),
-        base_id=base_id,
-        section=section,
-        folder=folder,
-        rollout_budget=(rollout_budget - start.rollouts) // batch * batch,
-        path=path,
-        on_point=on_point,
+        JOINING, "joining", target, replace(job, base_dir=agent, rollout_budget=left)
     )
     told = {"rollouts": adapter.rollouts + start.rollouts, "scale": start.scale}
     return adapter.model_copy(update=told), curve
@@ -245,27 +171,25 @@ class Start(BaseModel):
     rollouts: int
 
 
-def _agent(scale: float, members: Mapping[str, Path], base_dir: Path, base_id: str, models: Path) -> Path:
+def _agent(scale: float, members: Mapping[str, Path], job: Job, models: Path) -> Path:
     from trace_assets.training.composition import merge_agent
 
-    return merge_agent(base_dir, base_id, members, models / "agents", models / "sums", scale)[1]
+    base_dir = Path(job.base_dir)
+    return merge_agent(base_dir, job.base_id, members, models / "agents", models / "sums", scale)[1]
 
 
 def _start(
     environments: Mapping[str, Target],
     needs_several: Collection[str],
     members: Mapping[str, Path],
-    base_dir: Path,
-    base_id: str,
-    section: Training,
+    job: Job,
     models: Path,
-    name: str,
 ) -> Start:
     """Return where to begin, as it was found before, or by playing."""
-    file = models / "agents" / f"{name}.json"
+    section, file = job.section, models / "agents" / f"{job.folder.name}.json"
     if file.is_file():
         return Start.model_validate_json(file.read_text(encoding="utf-8"))
-    agents = {scale: _agent(scale, members, base_dir, base_id, models) for scale in SCALES}
+    agents = {scale: _agent(scale, members, job, models) for scale in SCALES}
     tells = sorted(needs_several) or sorted(environments)
     probes = {
         scale: {one: _probed(environments[one], agent, section) for one in tells}

@@ -3,12 +3,51 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from trace_assets.errors import InputError
-from trace_assets.records import Task
+from trace_assets.records import Task, TrainingPoint
 from trace_assets.settings import Training
+
+OnPoint = Callable[[TrainingPoint], None]
+"""Told of each iteration's point as it is made; not told again of those before a resume."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a training is given, whatever is taught: the model, by which settings, how much, and where to.
+
+    Attributes:
+        base_dir: Hugging Face folder, or hub name, of the base model.
+        base_id: The base model's content hash, for the record.
+        section: The training settings.
+        folder: Where the PEFT folder shall be; replaced in one step at the end.
+        rollout_budget: Training episodes to spend in place of `section.iterations`.
+        environment_id: What stands in the record for what is played; None takes the target's version.
+        path: What the record shall say of where the folder is; None writes the folder's name.
+        on_point: Told of each iteration.
+    """
+
+    base_dir: Path | str
+    base_id: str
+    section: Training
+    folder: Path
+    rollout_budget: int | None = None
+    environment_id: str | None = None
+    path: str | None = None
+    on_point: OnPoint | None = None
+
+    @property
+    def batch(self) -> int:
+        """Training episodes of an iteration."""
+        return self.section.tasks_per_iteration * self.section.group_size
+
+    @property
+    def rollouts(self) -> int:
+        """Training episodes in all."""
+        return self.section.iterations * self.batch if self.rollout_budget is None else self.rollout_budget
 
 
 @dataclass(frozen=True)

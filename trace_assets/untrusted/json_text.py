@@ -139,13 +139,7 @@ def other_encoding(data: bytes) -> str:
     >>> other_encoding('{"a": 1}'.encode("utf-16")), other_encoding(b"{}")
     (' but UTF-16; save it as UTF-8', '')
     """
-    marks = {
-        b"\xff\xfe\0\0": "UTF-32",
-        b"\0\0\xfe\xff": "UTF-32",
-        b"\xff\xfe": "UTF-16",
-        b"\xfe\xff": "UTF-16",
-    }
-    name = next((name for mark, name in marks.items() if data.startswith(mark)), "")
+    name = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
     if not name and data[1:2] == b"\0" and data[:1] in b'[{" \n':
         name = "UTF-32" if data[2:4] == b"\0\0" else "UTF-16"
     return f" but {name}; save it as UTF-8" if name else ""

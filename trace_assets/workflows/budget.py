@@ -22,8 +22,7 @@ from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gap_powe
 from trace_assets.store.history import History, history
 from trace_assets.study import Study
 from trace_assets.system.machine import Accelerator, accelerators
-from trace_assets.training.memory import GIB, Shape, step_memory
-from trace_assets.training.presets import read_shape
+from trace_assets.training.presets import GIB, Shape, read_shape, step_memory
 from trace_assets.workflows.forecast import asks_model, forecast, judge_price, judging_of
 from trace_assets.workflows.named import check_base, check_target
 
@@ -360,7 +359,7 @@ def _rate(
 def active_parameters(shape: Shape) -> int:
     """Return the weights that a token goes through.
 
-    >>> from trace_assets.training.memory import SHAPES
+    >>> from trace_assets.training.presets import SHAPES
     >>> round(active_parameters(SHAPES["qwen3-30b-a3b"]) / 1e9, 1)
     3.4
     """

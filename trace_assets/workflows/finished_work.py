@@ -153,7 +153,7 @@ def _tasks(study: Study, batch: str) -> str:
 
 def _tasks_lost(study: Study, batch: str) -> str:
     """Say how the tasks that finished episodes were played on would change."""
-    from trace_assets.assets.tasks import tasks_of
+    from trace_assets.assets.trajectories import tasks_of
 
     played = set(_played(study, batch)["task_id"])
     before = {task.task_id: task for task in study.store.read(Task, batch)}

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from trace_assets.assets.environment import WriterDesk, open_model_writer
-from trace_assets.diagnosis.expected import action_diffs
+from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.llm.budget import bytes_per_token, price, read_calls, totals
 from trace_assets.diagnosis.llm.cases import Grounds, rules_question
 from trace_assets.diagnosis.llm.client import Answers
@@ -24,7 +24,7 @@ from trace_assets.diagnosis.llm.transcript import BYTES_A_TOKEN as ESTIMATED
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
 from trace_assets.diagnosis.triage import triage
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.judge.cost import Judging, judging
+from trace_assets.environments.judge.agents import Judging, judging
 from trace_assets.environments.writers.writer import write_environment
 from trace_assets.errors import InputError
 from trace_assets.records import (

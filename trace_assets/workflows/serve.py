@@ -235,7 +235,7 @@ def _compare(
     study: Study, base_url: str, name: str, called: str, identity: str, folder: Path
 ) -> ServedParity:
     from trace_assets.policies.openai_server import OpenAIPolicy
-    from trace_assets.training.parity import adapter_parity
+    from trace_assets.training.validation import adapter_parity
 
     training, section, allowed = study.settings.training, study.settings.serving, tolerance(study)
     policy = OpenAIPolicy(

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.formats.reading import read_trajectories
 from trace_assets.environments.contract.description import TargetContract, contract_of, read_tools
-from trace_assets.formats import read_trajectories
 from trace_assets.records import Trajectory
 
 REAL = "TRACE_TAU2_DATA"

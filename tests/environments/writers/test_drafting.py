@@ -7,8 +7,13 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.writers.drafting import Drafted, Examiner, draft_environment
-from trace_assets.environments.writers.llm_writer import ModelWriter, NotAnswered
+from trace_assets.environments.writers.drafting import (
+    Drafted,
+    Examiner,
+    ModelWriter,
+    NotAnswered,
+    draft_environment,
+)
 from trace_assets.environments.writers.reply import ModuleQuestion, Reply
 from trace_assets.environments.writers.writer import Writer
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck, EnvironmentVersion

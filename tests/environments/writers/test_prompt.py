@@ -9,7 +9,7 @@ import pytest
 
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers import self_test
-from trace_assets.environments.writers.llm_writer import ModelWriter
+from trace_assets.environments.writers.drafting import ModelWriter
 from trace_assets.environments.writers.prompt import (
     excerpts,
     instructions,

@@ -1,4 +1,4 @@
-"""What a training step takes at the presets' lengths, beside the arithmetic of `training/memory.py`.
+"""What a training step takes at the presets' lengths, beside the arithmetic of `training/presets.py`.
 
 A step of the product's trainer on rows of a given length, without a sampler: a dense model with the settings
 of its preset, and a mixture of experts of the size that TRACE trains, LoRA on its experts included.
@@ -17,8 +17,7 @@ from tests.gpu.results import Asked
 from tests.gpu.shapes import adapted, make_model, shape_of, tokenizer
 from tests.gpu.watch import peak, reset_peak, settle
 from trace_assets.settings import Training
-from trace_assets.training.memory import GIB, Shape, step_memory
-from trace_assets.training.presets import load_preset
+from trace_assets.training.presets import GIB, Shape, load_preset, step_memory
 
 PRESET_TOKENS = 8192
 """Of the longest episode in the tables of docs/training.md."""

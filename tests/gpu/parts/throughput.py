@@ -15,8 +15,8 @@ from tests.gpu.shapes import model_folder, shape_of
 from tests.gpu.talk import Length, TalkTarget
 from tests.gpu.watch import Watch, settle
 from trace_assets.settings import Training
-from trace_assets.training.memory import GIB, step_memory
-from trace_assets.training.presets import load_preset
+from trace_assets.training.plan import Job
+from trace_assets.training.presets import GIB, load_preset, step_memory
 
 
 @dataclass(frozen=True)
@@ -139,17 +139,7 @@ def _training(
     shutil.rmtree(out, ignore_errors=True)
     began = time.perf_counter()
     with watch.on(TransformersPolicy):
-        _, points = train_adapter(
-            name=name,
-            kind="capability",
-            capability_id=None,
-            environment_id=None,
-            target=target,
-            base_dir=folder,
-            base_id=name,
-            section=section,
-            folder=out,
-        )
+        _, points = train_adapter(name, "capability", target, Job(folder, name, section, out))
     whole = time.perf_counter() - began
     sampling, learning, loading = watch.sampling, watch.learning, watch.loading
     episodes = section.tasks_per_iteration * section.group_size * len(points)

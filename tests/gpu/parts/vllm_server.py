@@ -147,15 +147,7 @@ def train_with(asked: Asked, sampler: str, name: str, share: float = 0.35) -> No
 def _train(
     train_adapter: Any, name: str, target: TalkTarget, folder: Path, section: Training, out: Path
 ) -> list[Any]:
-    _, points = train_adapter(
-        name=name,
-        kind="capability",
-        capability_id=None,
-        environment_id=None,
-        target=target,
-        base_dir=folder,
-        base_id=name,
-        section=section,
-        folder=out,
-    )
+    from trace_assets.training.plan import Job
+
+    _, points = train_adapter(name, "capability", target, Job(folder, name, section, out))
     return list(points)

@@ -92,7 +92,6 @@ ERROR_CHECKS = (AuditCheck("trace.fidelity.error_shape", "fidelity", error_shape
 
 
 SHOWN = 5
-_MISSING = "nothing"
 
 
 def tools_equal(subject: Subject) -> Finding:

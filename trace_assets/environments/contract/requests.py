@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.environments.contract.answers import Side, answered_calls, parsed
+from trace_assets.environments.contract.answers import answered_calls, parsed
 from trace_assets.environments.contract.shapes import calls_of, first_request, names
 from trace_assets.environments.contract.wording import Phrasing
 from trace_assets.records import Record, ToolCall, ToolSpec, Trajectory
@@ -44,7 +44,7 @@ def askings_of(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) ->
     for trajectory in trajectories:
         if trajectory.success is not True and judged:
             continue
-        words = _words_before(trajectory, "assistant")
+        words = _words_before(trajectory)
         for call, _, is_error in answered_calls(trajectory):
             if call.name in writing and not is_error:
                 said = _wording(call, words.get(call.id, ()))
@@ -60,14 +60,14 @@ def askings_of(tools: Sequence[ToolSpec], trajectories: Sequence[Trajectory]) ->
     ]
 
 
-def _words_before(trajectory: Trajectory, by: Side) -> dict[str, tuple[str, ...]]:
-    """Return call id -> the user's messages before the call."""
+def _words_before(trajectory: Trajectory) -> dict[str, tuple[str, ...]]:
+    """Return id of a call of the agent -> the user's messages before it."""
     said: list[str] = []
     before: dict[str, tuple[str, ...]] = {}
     for message in trajectory.messages:
         if message.role == "user" and message.content:
             said.append(message.content)
-        elif message.role == by:
+        elif message.role == "assistant":
             before.update((call.id, tuple(said)) for call in message.tool_calls)
     return before
 

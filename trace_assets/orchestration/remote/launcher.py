@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,13 +15,11 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.orchestration.remote.process import MODULE, adapter_code
 from trace_assets.records import TrainingPoint
 from trace_assets.study import Study
+from trace_assets.training.plan import OnPoint
 
 if TYPE_CHECKING:
     from trace_assets.assets.adapter import Elsewhere
     from trace_assets.sandbox.reward_verification import Recomputed
-
-
-OnPoint = Callable[[TrainingPoint], None]
 _POLL_SECONDS = 0.2
 
 

@@ -30,6 +30,7 @@ from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.system.processes import GROUP_OF_A_TRAINING, ask_to_end_with_holder, end_group
+from trace_assets.training.plan import OnPoint
 
 
 class ProcessLauncher:
@@ -91,9 +92,6 @@ class StartedProcess:
 
 
 # Training in a process of its own, or in several, asked and heard through Dagster Pipes.
-
-
-OnPoint = Callable[[TrainingPoint], None]
 Make = Callable[[dict[str, Any], OnPoint], dict[str, Any] | None]
 """Takes the request and a listener; makes files; returns what was recomputed, None without a sandbox."""
 Several = Callable[[dict[str, Any]], Sequence[str] | None]

@@ -74,7 +74,7 @@ def shares(trials: Mapping[str, Iterable[tuple[str, bool]]]) -> list[Share]:
     return found
 
 
-def share_plot(groups: Sequence[Share], title: str, reference: float | None = None) -> str:
+def share_plot(groups: Sequence[Share], title: str) -> str:
     """Return shares as a Markdown image, n beside each; groups without a figure are left out."""
     shown = [one for one in groups if one.estimate.value is not None][:MOST_GROUPS]
     dots = [
@@ -90,7 +90,7 @@ def share_plot(groups: Sequence[Share], title: str, reference: float | None = No
     ]
     left = len(groups) - len(shown)
     note = f" {left} more groups are in the table." if left else ""
-    plot = svg_markdown(interval_dots(dots, title=title, reference=reference), title)
+    plot = svg_markdown(interval_dots(dots, title=title), title)
     return f"{plot}\n\n95 % intervals from a bootstrap over tasks; n counts trials.{note}"
 
 
@@ -142,7 +142,7 @@ def trajectories_report(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Tas
     return AssetReport(
         pages={"pass rate by tag": share_plot(groups, "pass rate by tag")} if groups else {},
         tables={
-            "pass rates": _share_rows(groups, "tag"),
+            "pass rates": _share_rows(groups),
             "how it ended": [
                 {"stop": stop, "fault": fault, "trajectories": n} for (stop, fault), n in ends.most_common()
             ],
@@ -242,9 +242,9 @@ def error_rows(used: Sequence[ToolUse], most: int = 30) -> list[Row]:
     ]
 
 
-def _share_rows(groups: Sequence[Share], column: str) -> list[Row]:
+def _share_rows(groups: Sequence[Share]) -> list[Row]:
     return [
-        {column: one.name, "pass rate": one.words, "tasks": one.n_tasks, "trials": one.n_trials}
+        {"tag": one.name, "pass rate": one.words, "tasks": one.n_tasks, "trials": one.n_trials}
         for one in groups
     ]
 

@@ -47,14 +47,13 @@ def battery_config(config: SandboxConfig) -> SandboxConfig:
 
 
 def run_attacks(
-    pool: SandboxPool, attacks: Iterable[Attack], *, at_once: int = AT_ONCE, listen: Listen = lambda _: None
+    pool: SandboxPool, attacks: Iterable[Attack], *, listen: Listen = lambda _: None
 ) -> list[Played]:
     """Play attacks in the sandboxes of a pool.
 
     Args:
         pool: Where.
         attacks: Which.
-        at_once: How many at the same time.
         listen: Told of each as it ends, in this thread.
 
     Returns:
@@ -64,7 +63,7 @@ def run_attacks(
         SandboxUnavailable: There is no sandbox.
     """
     wanted = list(attacks)
-    with ThreadPoolExecutor(at_once, "attack") as threads:
+    with ThreadPoolExecutor(AT_ONCE, "attack") as threads:
         runner = Runner(pool)
         futures = [threads.submit(runner.play, attack) for attack in wanted]
         try:
@@ -110,9 +109,9 @@ def run_battery(
     return sorted(played, key=lambda one: GROUPS.index(one.group)), version, isolation
 
 
-def battery_size(slow: bool = True) -> int:
+def battery_size() -> int:
     """Return how many records a run makes."""
-    return len(battery(slow)) + len(SCENARIOS) + 1
+    return len(battery()) + len(SCENARIOS) + 1
 
 
 # Plays one attack in a sandbox of its own, and looks at the sandbox and the host afterwards.

@@ -24,6 +24,7 @@ from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Episode, Step, Target
 from trace_assets.targets.timing import Prepares
 from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
+from trace_assets.training.plan import Job
 
 GENERIC: DeskName = "d"
 """Its skill, a rule of values, is asked for on no other desk."""
@@ -69,18 +70,14 @@ class OneAdapter(ABC):
 
         study = world.study
         with self.trained_on(world) as target:
-            adapter, curve = train_adapter(
-                name=self.name,
-                kind="joint",
-                capability_id=None,
-                environment_id=None,
-                target=target,
+            job = Job(
                 base_dir=base_folder(study),
                 base_id=base_checkpoint(study).base_id,
                 section=study.settings.training.unaided(),
                 folder=folder,
                 rollout_budget=world.budget,
             )
+            adapter, curve = train_adapter(self.name, "joint", target, job)
         looked = sum(point.validation_n or 0 for point in curve)
         spent = {
             "training": float(adapter.rollouts),
@@ -189,7 +186,7 @@ def environments(
         name: Of the whole.
         each: What becomes of each of them first.
     """
-    from trace_assets.assets.curriculum import taught
+    from trace_assets.assets.environment_verdict import taught
     from trace_assets.resources.sandbox import read_environment, training_target
 
     study = world.study

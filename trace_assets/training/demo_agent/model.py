@@ -60,7 +60,7 @@ def agent_shape(section: BaseModelSection) -> AgentShape:
 
 def new_tokenizer() -> PreTrainedTokenizerBase:
     """Return the agent's tokenizer. It is the same for every seed of the weights."""
-    return build_tokenizer(corpus_texts(0, _TOKENIZER_TEXTS), NUMBERS)
+    return build_tokenizer(corpus_texts(_TOKENIZER_TEXTS), NUMBERS)
 
 
 def new_agent(tokenizer: PreTrainedTokenizerBase, seed: int, shape: AgentShape = TINY) -> Qwen3ForCausalLM:

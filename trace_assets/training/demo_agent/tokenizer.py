@@ -178,9 +178,9 @@ class Batch:
     learn: torch.Tensor
 
 
-def corpus_texts(seed: int, count: int) -> Iterator[str]:
+def corpus_texts(count: int) -> Iterator[str]:
     """Render some demonstrations, for the tokenizer to take its pieces from: desk `a` has every word."""
-    for demonstration in demonstrations(seed, -1, count):
+    for demonstration in demonstrations(0, -1, count):
         yield "".join(render(message) for message in demonstration.messages)
 
 

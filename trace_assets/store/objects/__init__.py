@@ -1,1 +1,0 @@
-"""A home in an object store: contents by hash, and one small object that says which of them it is."""
