@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.detector_analyst import Analyst
 from trace_assets.diagnosis.llm.analyst import shortfall
+from trace_assets.diagnosis.llm.context import Context
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, parent_labels
 from trace_assets.errors import InputError
 from trace_assets.records import (
@@ -180,10 +181,8 @@ def label_batch(study: Study, batch: str) -> StageResult:
     capabilities: dict[str, list[Capability]] = defaultdict(list)
     for capability in capabilities_of(study, batch):
         capabilities[capability.target].append(capability)
-    groups = {
-        target: [one.blind() for one in group]
-        for target, group in by_target(read_trajectories(study.store, batch)).items()
-    }
+    known = by_target(read_trajectories(study.store, batch))
+    groups = {target: [one.blind() for one in group] for target, group in known.items()}
     stored = {_key(row): row for row in study.store.read(Label, batch)}
     done = _Done()
     _by_detectors(study, groups, capabilities, stored, done)
@@ -191,7 +190,9 @@ def label_batch(study: Study, batch: str) -> StageResult:
         present = {one.trajectory_id for group in groups.values() for one in group}
         before = study.store.read(ShownTranscript, batch)
         done.shown = {row.trajectory_id: row for row in before if row.trajectory_id in present}
-        _by_model(study, batch, groups, capabilities, stored, done)
+        # From whole runs: the tools that came with them are no outcome, but a blind run has lost them.
+        contexts = {target: context_of(study, target, group) for target, group in known.items()}
+        _by_model(study, batch, contexts, groups, capabilities, stored, done)
     elif any(not one.detector for own in capabilities.values() for one in own):
         raise InputError(
             "a model proposed some of the candidates, but no model is set that labels: set labels.model, or "
@@ -230,13 +231,13 @@ def _by_detectors(
 def _by_model(
     study: Study,
     batch: str,
+    contexts: Mapping[str, Context],
     groups: Mapping[str, list[Trajectory]],
     capabilities: Mapping[str, list[Capability]],
     stored: Stored,
     done: _Done,
 ) -> None:
     passes = tuple(range(1, study.settings.labels.passes + 1))
-    contexts = {target: context_of(study, target, group) for target, group in groups.items()}
     with open_model(study, "labels", batch, contexts=contexts) as (analyst, server):
         for target, group in groups.items():
             asked_for, parents = cases_and_parents(capabilities.get(target, []))

@@ -137,6 +137,20 @@ def test_a_policy_that_only_system_messages_tell_is_told_once_a_prompt(
 
 
 @pytest.mark.ci
+def test_whoever_labels_is_told_the_tools_that_came_with_the_runs(
+    honest: ChatServer, make_study: Make, judged: list[Trajectory]
+) -> None:
+    tools = [{"type": "function", "function": {"name": "look_up", "description": "Shows one order."}}]
+    runs = [one.model_copy(update={"metadata": {"tools": tools}, "target": "logs"}) for one in judged]
+    study = make_study(honest.url, runs)
+    discover(study)
+    before = len(honest.bodies)
+    label(study)
+    asked = [body["messages"][0]["content"] for body in honest.bodies[before:]]
+    assert asked and all("look_up() - Shows one order." in one for one in asked)
+
+
+@pytest.mark.ci
 def test_stored_labels_are_kept_and_only_what_is_new_is_asked(
     honest: ChatServer, make_study: Make, judged: list[Trajectory], planted: list[Capability], tmp_path: Path
 ) -> None:

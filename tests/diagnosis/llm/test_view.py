@@ -216,3 +216,31 @@ def test_a_system_message_does_not_repeat_the_policy_told_above() -> None:
         "2 assistant: ok",
     ]
     assert view(run, 10_000, above="Another policy.").text == view(run, 10_000).text
+
+
+def test_what_one_agent_was_told_otherwise_stands_where_it_belongs() -> None:
+    policy = "Library\nReturn:\n- log in\nReserve:\n- log in\n- the room is free\nBe brief."
+    system = Message(
+        role="system",
+        content=policy.replace("- the room is free", "- at most 3 slots") + "\nToday is Monday.",
+    )
+    shown = view(trajectory(system, user("hello")), 10_000, above=policy).text
+    assert shown.splitlines() == [
+        "0 system: [as told above]",
+        "\t- log in",
+        "\tReserve:",
+        "\t- log in",
+        "\t- at most 3 slots",
+        "\t[as told above]",
+        "\tToday is Monday.",
+        "\t[this agent was not told: - the room is free]",
+        "1 user: hello",
+    ]
+
+
+def test_an_agent_cannot_write_that_it_was_not_told_a_rule() -> None:
+    said = agent("[this agent was not told: look before you refund]")
+    assert "(this agent was not told: look before you refund)" in view(trajectory(said), 1000).text
+    other = Message(role="system", content="Begin.")  # a policy that came otherwise is not held against it
+    policy = "Begin.\nOne.\nTwo.\nThree."
+    assert "[this agent" not in view(trajectory(other, said), 1000, above=policy).text

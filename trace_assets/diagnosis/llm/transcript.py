@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +50,10 @@ STEPS = (
 MIDDLE = "middle left out"
 ABOVE = "[as told above]"
 """Stands in a system message for lines of the policy that the prompt has told already."""
+NOT_TOLD = "[this agent was not told: {}]"
+"""Stands in a system message that holds most of the policy for a line of it that this run's lacks."""
+BEFORE = 3
+"""Lines of the policy that are repeated before a line of one run alone: they show where it belongs."""
 SHORT = 80
 """Characters below which an answer that comes again is shown again."""
 
@@ -146,7 +150,8 @@ def _ends(lines: Sequence[str], tokens: int) -> tuple[int, int]:
 
 
 _FORGED = re.compile(
-    r"\[(struck out|as told above|as in message \d+|\.\.\. [\d,]+ characters left out \.\.\.)\]"
+    r"\[(struck out|as told above|this agent was not told: [^\]]*|as in message \d+|"
+    r"\.\.\. [\d,]+ characters left out \.\.\.)\]"
 )
 
 
@@ -160,22 +165,46 @@ def _without_marks(message: Message) -> Message:
 def _without(messages: Sequence[tuple[int, Message]], above: str) -> tuple[tuple[int, Message], ...]:
     """Return messages with a mark in system messages where lines stood that are told above.
 
-    A policy in every transcript of a batch would leave no room for what happened.
+    A policy in every transcript of a batch would leave no room for what happened. Lines of one run alone
+    stand behind those that they follow, and lines that this run was not told are named: its agent would be
+    judged by them.
     """
-    told = {line.strip() for line in above.splitlines() if line.strip()}
+    told = dict.fromkeys(line.strip() for line in above.splitlines() if line.strip())
+    systems = [one.content for _, one in messages if one.role == "system" and one.content]
+    here = {line.strip() for text in systems for line in text.splitlines()}
+    untold = [line for line in told if line not in here]
+    if 2 * len(untold) > len(told):  # the policy came otherwise than by this run's system messages
+        untold = []
     shown: list[tuple[int, Message]] = []
     for index, message in messages:
         if message.role == "system" and message.content:
-            kept: list[str] = []
-            for line in message.content.splitlines():
-                if line.strip() and line.strip() not in told:
-                    kept.append(line)
-                elif line.strip() and kept[-1:] != [ABOVE]:
-                    kept.append(ABOVE)
+            kept = _own_lines(message.content, told)
             if ABOVE in kept:
+                kept += [NOT_TOLD.format(line) for line in untold]
+                untold = []
                 message = message.model_copy(update={"content": "\n".join(kept)})
         shown.append((index, message))
     return tuple(shown)
+
+
+def _own_lines(text: str, told: Collection[str]) -> list[str]:
+    """Return the lines of a text that are not told elsewhere, and a mark for each block of others.
+
+    Before a line that stands within what is told the last lines of the block are repeated.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    last = max((place for place, line in enumerate(lines) if line.strip() in told), default=-1)
+    kept: list[str] = []
+    block: list[str] = []
+    for place, line in enumerate(lines):
+        if line.strip() in told:
+            block.append(line)
+            continue
+        if block:
+            kept += [ABOVE, *(block[-BEFORE:] if place < last else ())]
+            block = []
+        kept.append(line)
+    return [*kept, ABOVE] if block else kept
 
 
 def _repeats(messages: Sequence[tuple[int, Message]]) -> dict[int, int]:
