@@ -97,5 +97,5 @@ def test_the_sync_ends_with_its_run(study: Study, tmp_path: Path, monkeypatch: p
 
 def test_reasons_are_sentences() -> None:
     result = {"failed": {"adapter[x]": "no GPU"}, "failed_checks": {}, "held_back": ["routing"]}
-    assert _reason(result, 3) == "failed: adapter[x]: no GPU. held back: routing"
-    assert "exit code 2" in _reason({}, 2)
+    assert _reason(result, 3, "") == "failed: adapter[x]: no GPU. held back: routing"
+    assert "exit code 2" in _reason({}, 2, "")

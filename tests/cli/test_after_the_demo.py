@@ -106,9 +106,9 @@ def test_the_button_for_everything_finds_nothing_to_do(
 
 def test_the_button_names_what_it_would_have_replaced() -> None:
     kept = {"adapter[x]": {"work": "an adapter of 8 rollouts", "why": "training.seed was 0", "asked": True}}
-    said = jobs._reason({"kept": kept}, 2)
+    said = jobs._reason({"kept": kept}, 2, "")
     assert "adapter[x] (an adapter of 8 rollouts: training.seed was 0)" in said and "`again`" in said
-    left = jobs._reason({"kept": {"a": {**kept["adapter[x]"], "asked": False}}, "failed": {"b": "no"}}, 3)
+    left = jobs._reason({"kept": {"a": {**kept["adapter[x]"], "asked": False}}, "failed": {"b": "no"}}, 3, "")
     assert left == "failed: b: no"
 
 

@@ -22,7 +22,9 @@ ASKED = ("oracle", "untold", "lacking", "reworded", "partly", "coherent")
 AT_FIRST = ASKED[:4]
 """The checks that there were when the second set was first tried."""
 FIRST = [one for one in unforeseen() if one.kind == "sound" or (one.kind, one.name) in NOT_SEEN]
-SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND]
+SEEN_SINCE = {"town_deadline"}
+"""By a check that was written after a model had been asked about them."""
+SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND.keys() - SEEN_SINCE]
 SEEN_AT_FIRST = {"gym_hold_firm", "pharmacy_all_medicines"}
 QUICK = {
     *("bank_fee_refund", "hotel_right_booking", "retail_cheapest_variant", "airline_cancel_rule"),
