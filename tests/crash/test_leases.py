@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.records import LedgerEntry
-from trace_assets.store import Home, Store
+from trace_assets.store import Home, Store, leases
 from trace_assets.store.leases import Superseded, begin, epoch_of, holding, is_struck_out
 from trace_assets.store.locks import due_items, is_item_held, item_holder, item_lock
 from trace_assets.store.manifest import manifest_of
@@ -189,6 +189,33 @@ def test_of_many_who_come_for_a_lost_item_one_at_a_time_has_it(home: Home) -> No
     assert (failed, most) == ([], 1)
     assert epoch_of(home.path, "labels@b") == 9
     assert not list((home.path / "locks" / "items").glob(".*"))
+
+
+class _AsReadBefore(list[leases.Lease]):
+    """What a process holds, as a thread read it just before another one let go of it."""
+
+    def __init__(self, before: Iterable[leases.Lease]) -> None:
+        super().__init__()
+        self._before = list(before)
+
+    def __iter__(self) -> Iterator[leases.Lease]:
+        before, self._before = self._before, []
+        return iter(before)
+
+
+def test_what_another_thread_let_go_of_meanwhile_is_not_lost(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = os.getpid(), home.path
+    with item_lock(home, "labels", "b") as lock:
+        held = [*leases._held[place]]
+        lock.settle()
+    begin(home.path, "labels@b")
+    monkeypatch.setitem(leases._held, place, _AsReadBefore(held))
+    leases.confirm_all(home.path)
+    monkeypatch.setitem(leases._held, place, held)
+    with pytest.raises(Superseded):
+        leases.confirm_all(home.path)
 
 
 def test_only_who_announced_itself_can_be_struck_out(home: Home) -> None:

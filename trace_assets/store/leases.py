@@ -174,10 +174,15 @@ def confirm_all(home: Path) -> None:
     """
     if (database := database_of(home)) is not None:
         if mine := _own(home):
-            database.run(lambda tx: _compare(tx, database, mine))
+            database.run(lambda tx: _compare(tx, database, home, mine))
         return
-    for lease in tuple(_held.get((os.getpid(), home), ())):
-        lease.confirm()
+    held = _held.get((os.getpid(), home), [])
+    for lease in tuple(held):
+        try:
+            lease.confirm()
+        except Superseded:
+            if lease in held:  # else another thread let go of it meanwhile, and it was free to be begun
+                raise
     if is_struck_out(home, own_name(home)):
         raise _taken_for_dead(home)
 
@@ -197,7 +202,7 @@ def committing(home: Path) -> Iterator[None]:
         confirm_all(home)
         yield
         return
-    with database.guarded(lambda tx: _compare(tx, database, mine)):
+    with database.guarded(lambda tx: _compare(tx, database, home, mine)):
         yield
 
 
@@ -207,8 +212,16 @@ def _own(home: Path) -> tuple[list[shared_rows.Taken], str] | None:
     return (held, name) if held or name else None
 
 
-def _compare(connection: Any, database: Database, mine: tuple[list[shared_rows.Taken], str]) -> None:
-    refuse(shared_rows.first_lost(connection, database.study, *mine))
+def _compare(
+    connection: Any, database: Database, home: Path, mine: tuple[list[shared_rows.Taken], str]
+) -> None:
+    held, name = mine
+    while (lost := shared_rows.first_lost(connection, database.study, held, name)) is not None:
+        now = _own(home)
+        if lost.taken is None or (now is not None and lost.taken in now[0]):
+            refuse(lost)
+        # Another thread let go of it after `mine` was read, and it was free to be begun.
+        held = [one for one in held if one != lost.taken]
 
 
 def epoch_of(home: Path, item: str) -> int:
