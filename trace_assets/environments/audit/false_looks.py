@@ -277,7 +277,7 @@ def _kind(probe: Probe, seed: int) -> str:
 
 
 _SOUND = ("semantic.floor_gap", "trace.balance")
-_BEFORE = ("trace.attacker.act_unseen", "trace.attacker.always_transfer")
+_BEFORE = ("trace.attacker.act_unseen", "trace.attacker.always_transfer", "trace.attacker.stranger")
 _CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "late_looks": looks_late,
     "looks_elsewhere": looks_elsewhere,
