@@ -11,17 +11,15 @@ from typing import Any
 import pytest
 from recipe_cases import REAL, cases, load, spec_of, tau2_contract
 
-from tests.audit_fixtures.purpose.here import HerePool
-from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
-from tests.audit_fixtures.unforeseen.runner import SIZES, second_set, third_set, unforeseen
+from tests.audit_fixtures.runner import record
+from tests.audit_fixtures.unforeseen.runner import second_set, subject_here, third_set, unforeseen
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
-from trace_assets.environments.audit.check import Finding, Purpose, Subject
+from trace_assets.environments.audit.check import Finding
 from trace_assets.environments.audit.policy_rule import NO_RECORD, breaks_no_sentence
 from trace_assets.environments.contract.description import TargetContract, contract_of
 from trace_assets.environments.contract.record_rules import RecordRules
 from trace_assets.environments.writers.writer import write_environment
 from trace_assets.records import CapabilitySpec, Message, ToolCall, ToolSpec, Trajectory
-from trace_assets.settings import Synthesis
 
 TODAY = "2031-05-01"
 POLICY = f"""Today is {TODAY}. You serve the owners of boats in a marina.
@@ -114,18 +112,7 @@ def _spec(family: str, **given: Any) -> CapabilitySpec:
 
 
 def _found(source: str, target: str) -> Finding:
-    return breaks_no_sentence(
-        Subject(
-            record(source, target),
-            HerePool(),  # type: ignore[arg-type]
-            Synthesis(audit_seeds=32, audit_rollouts=2),
-            None,
-            ZOO_PERMUTATION,
-            rules=ZOO_RULES,
-            sizes=SIZES,
-            purpose=Purpose(_spec("empty_turn")),
-        )
-    )
+    return breaks_no_sentence(subject_here(record(source, target), _spec("empty_turn")))
 
 
 def _scenes(source: str) -> Iterator[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]:

@@ -7,12 +7,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.audit_fixtures.purpose.here import NEED_NO_SANDBOX, HerePool, findings
-from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
-from tests.audit_fixtures.unforeseen.runner import FRAME, SIZES
-from trace_assets.environments.audit.check import Purpose, Subject
+from tests.audit_fixtures.purpose.here import NEED_NO_SANDBOX, findings
+from tests.audit_fixtures.runner import record
+from tests.audit_fixtures.unforeseen.runner import FRAME, subject_here
 from trace_assets.records import CapabilitySpec
-from trace_assets.settings import Synthesis
 
 FOLDER = Path(__file__).parent
 Edit = tuple[str, str]
@@ -54,16 +52,7 @@ class Shortcut:
         """Return the checks that reject it, or its sound twin, with what they saw."""
         rows = json.loads((FOLDER / "capabilities.json").read_text(encoding="utf-8"))
         spec = CapabilitySpec(**rows[self.base])
-        subject = Subject(
-            record(self.source(self.twin if twin else None), spec.target),
-            HerePool(),  # type: ignore[arg-type]
-            Synthesis(audit_seeds=32, audit_rollouts=2),
-            None,
-            ZOO_PERMUTATION,
-            rules=ZOO_RULES,
-            sizes=SIZES,
-            purpose=Purpose(spec),
-        )
+        subject = subject_here(record(self.source(self.twin if twin else None), spec.target), spec)
         found = findings(subject, NEED_NO_SANDBOX)
         return {name: one.evidence for name, one in found.items() if one.status == "fail"}
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.audit_fixtures.purpose.here import NEED_NO_SANDBOX, HerePool, findings
 from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
 from trace_assets.environments.audit.check import Judge, Purpose, Sizes, Subject
-from trace_assets.records import CapabilitySpec
+from trace_assets.records import CapabilitySpec, Environment
 from trace_assets.settings import Synthesis
 
 VALUES = "trace.purpose.values"
@@ -20,6 +20,27 @@ SECOND, THIRD = FOLDER / "second", FOLDER / "third"
 FRAME = SECOND / "frame.py"
 """What all modules of the later sets end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
+
+
+def subject_here(environment: Environment, spec: CapabilitySpec, judge: Judge | None = None) -> Subject:
+    """Return an environment for a capability as a check is handed it, played in this process.
+
+    Args:
+        environment: With its module.
+        spec: What it is to teach.
+        judge: A model that judges environments; None skips what it would be asked.
+    """
+    return Subject(
+        environment,
+        HerePool(),  # type: ignore[arg-type]
+        Synthesis(audit_seeds=32, audit_rollouts=2),
+        None,
+        ZOO_PERMUTATION,
+        rules=ZOO_RULES,
+        sizes=SIZES,
+        purpose=Purpose(spec),
+        judge=judge,
+    )
 
 
 @dataclass(frozen=True)
@@ -50,17 +71,7 @@ class Unforeseen:
         Args:
             judge: A model that judges environments; None skips what it would be asked.
         """
-        return Subject(
-            record(self.source(), self.spec.target),
-            HerePool(),  # type: ignore[arg-type]
-            Synthesis(audit_seeds=32, audit_rollouts=2),
-            None,
-            ZOO_PERMUTATION,
-            rules=ZOO_RULES,
-            sizes=SIZES,
-            purpose=Purpose(self.spec),
-            judge=judge,
-        )
+        return subject_here(record(self.source(), self.spec.target), self.spec, judge)
 
     def rejected_by(self) -> dict[str, str]:
         """Return the checks that reject it, with what they saw."""

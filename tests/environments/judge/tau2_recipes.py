@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.audit_fixtures.purpose.here import HerePool
-from tests.audit_fixtures.runner import ZOO_PERMUTATION, ZOO_RULES, record
-from tests.audit_fixtures.unforeseen.runner import SIZES
+from tests.audit_fixtures.runner import record
+from tests.audit_fixtures.unforeseen.runner import subject_here
 from tests.environments.recipe_cases import tau2_contract
-from trace_assets.environments.audit.check import Judge, Purpose, Subject
+from trace_assets.environments.audit.check import Judge, Subject
 from trace_assets.environments.writers.writer import write_environment
 from trace_assets.records import CapabilitySpec
-from trace_assets.settings import Synthesis
 
 SPECS = [
     CapabilitySpec(**row)
@@ -31,14 +29,5 @@ def recipe_subject(spec: CapabilitySpec, judge: Judge | None = None) -> Subject:
         spec: The capability.
         judge: A model that judges environments; None skips what it would be asked.
     """
-    return Subject(
-        record(write_environment(spec, tau2_contract(spec.target)).source, spec.target),
-        HerePool(),  # type: ignore[arg-type]
-        Synthesis(audit_seeds=32, audit_rollouts=2),
-        None,
-        ZOO_PERMUTATION,
-        rules=ZOO_RULES,
-        sizes=SIZES,
-        purpose=Purpose(spec),
-        judge=judge,
-    )
+    source = write_environment(spec, tau2_contract(spec.target)).source
+    return subject_here(record(source, spec.target), spec, judge)
