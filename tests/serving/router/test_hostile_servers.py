@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import socket
 import threading
 import time
@@ -27,6 +28,26 @@ from trace_assets.serving.router.decisions import ServedLabels
 from trace_assets.serving.router.upstream import Upstream
 
 Serve = Callable[..., str]
+
+
+def _whole_request(client: socket.socket) -> bytes:
+    """Read a request to its end: a socket that is closed over unread bytes resets the connection.
+
+    What was said on it is then lost.
+    """
+    came = client.recv(1 << 20)
+    while came and not _ended(came):
+        more = client.recv(1 << 20)
+        if not more:
+            break
+        came += more
+    return came
+
+
+def _ended(request: bytes) -> bool:
+    head, gap, body = request.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    return bool(gap) and len(body) >= (int(length[1]) if length else 0)
 
 
 class Speaker:
@@ -54,7 +75,7 @@ class Speaker:
 
     def _speak(self, client: socket.socket) -> None:
         with client, suppress(OSError):
-            self.seen.append(client.recv(1 << 20))
+            self.seen.append(_whole_request(client))
             self.came.set()
             client.sendall(self.says)
             if self.hangs:
