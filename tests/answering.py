@@ -48,7 +48,10 @@ class AnsweringServer:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Http(ThreadingHTTPServer):
+            request_queue_size = 128  # of five the sixth that comes at once waits for a second
+
+        self._http = Http(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._http.server_port}"
         self.v1 = f"{self.url}/v1"
         threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()

@@ -104,7 +104,7 @@ def docker_daemon(require_docker: bool) -> None:
     import docker
 
     try:
-        docker.from_env(timeout=10).ping()
+        docker.from_env(timeout=300).ping()  # one that is not there says so at once
     except Exception as error:
         reason = f"no Docker daemon answers ({type(error).__name__}): sh sandboxes/start_docker.sh up"
         if require_docker:

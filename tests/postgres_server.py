@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
+
+from trace_assets.system.machine import free_port
 
 VARIABLES = {"PGUSER": "trace"}
 """What a process needs to be let in."""
@@ -52,9 +53,7 @@ class Server:
         self._programs = programs
         self.folder = Path(tempfile.mkdtemp(prefix="trace-postgres-"))
         self._extra = dict(extra or {})
-        with socket.socket() as free:
-            free.bind((host, 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()  # kept over an end and a new start
         if os.geteuid() == 0:
             os.chmod(self.folder, 0o777)
         self._do("initdb", "-D", str(self.data), "-U", "trace", "-A", "trust", "--no-sync", "-E", "UTF8")
@@ -82,7 +81,7 @@ class Server:
             self._process = subprocess.Popen(
                 self._words("postgres", "-D", str(self.data), *words), stdout=log, stderr=log
             )
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 600
         while subprocess.run(
             [self._programs / "pg_isready", "-q", "-h", self.host, "-p", str(self.port)], check=False
         ).returncode:
@@ -93,7 +92,7 @@ class Server:
         """End it at once, with whatever its clients are at."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(60)
+            self._process.wait(600)
             self._process = None
 
     def database(self) -> str:

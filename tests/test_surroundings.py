@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,6 +41,16 @@ def test_the_home_is_not_the_users(project_root: Path) -> None:
             os.listdir(path)
         with pytest.raises(PermissionError, match="which is the user's"):
             open(path).close()
+
+
+def test_a_folder_that_is_called_as_the_users_is_removed_with_the_tree_it_is_in(
+    project_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name alone, as `rmtree` goes through a tree; pytest does when it stands in the checkout."""
+    (tmp_path / "old" / ".trace" / "tables").mkdir(parents=True)
+    monkeypatch.chdir(project_root)
+    shutil.rmtree(tmp_path / "old")
+    assert not list(tmp_path.iterdir())
 
 
 def test_files_that_are_begun_with_are_there(project_root: Path, pytestconfig: pytest.Config) -> None:

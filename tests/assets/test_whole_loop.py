@@ -77,14 +77,14 @@ def test_the_sync_ends_with_its_run(study: Study, tmp_path: Path, monkeypatch: p
         f"open({str(mark)!r}, 'w').write(str(child.pid)); time.sleep(600)"
     )
     with pytest.raises(KeyboardInterrupt), sync_process([sys.executable, "-c", code], study) as process:
-        for _ in range(200):
+        for _ in range(12_000):
             if mark.exists() and mark.read_text():
                 break
             time.sleep(0.05)
         raise KeyboardInterrupt
     assert process.poll() == -signal.SIGKILL
     child = int(mark.read_text())
-    for _ in range(100):
+    for _ in range(12_000):
         try:
             if Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
                 return

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +30,7 @@ from trace_assets.rollouts.runner import Rollout, Trial, roll_out
 from trace_assets.serving.server import Launch, ModelServer, find_vllm
 from trace_assets.settings import Targets
 from trace_assets.stats.paired import Comparison, compare
+from trace_assets.system.machine import free_port
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 WARM_UP = 8
@@ -183,9 +183,7 @@ def _in_process(options: argparse.Namespace) -> Policy:
 def _server(options: argparse.Namespace) -> Iterator[Policy]:
     from trace_assets.policies.openai_server import OpenAIPolicy
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     launch = Launch(
         str(options.model),
         "base",

@@ -20,7 +20,6 @@ import math
 import os
 import resource
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from trace_assets.system.machine import free_port
 
 BARE = "import duckdb, polars"
 UI_SECONDS = 120.0
@@ -110,9 +111,7 @@ def answering(arguments: Sequence[str], home: Path) -> tuple[float, float]:
     Raises:
         RuntimeError: It ended or did not answer.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     before, began = spent(), time.perf_counter()
     page = subprocess.Popen(
         [*arguments, "--port", str(port)],

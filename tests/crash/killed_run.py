@@ -54,6 +54,6 @@ def run(folder: str, seconds: float, at: str = "before", tagged: bool = True) ->
 if __name__ == "__main__":
     folder, kind = sys.argv[1], sys.argv[2]
     if kind == "pool":
-        WorkerPool(1).submit(run, folder, 60.0)
-        time.sleep(60)
-    run(folder, 60.0, kind if kind in ("recorded", "after") else "before", tagged=kind != "untagged")
+        WorkerPool(1).submit(run, folder, 600.0)
+        time.sleep(600)
+    run(folder, 600.0, kind if kind in ("recorded", "after") else "before", tagged=kind != "untagged")

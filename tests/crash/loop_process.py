@@ -190,16 +190,16 @@ class Loop:
             for lock in (self.home.path / "locks" / "items").glob("*.lock")
             if is_item_held(self.home, *lock.stem.replace("~", "/").partition("@")[::2])
         )
-        members = _session(process.pid)
+        members = session_of(process.pid)
         (os.killpg if moment.whom == "group" else os.kill)(process.pid, signal.SIGKILL)
         began = time.monotonic()
         process.wait()
         while living(self.home):
-            assert time.monotonic() < began + 30, f"still at work: {living(self.home)}"
+            assert time.monotonic() < began + 300, f"still at work: {living(self.home)}"
             time.sleep(0.002)
         at_rest = time.monotonic() - began
-        while _session(process.pid):  # the fork server may be importing, and looks up only then
-            assert time.monotonic() < began + 60, f"still there: {_session(process.pid)}"
+        while session_of(process.pid):  # the fork server may be importing, and looks up only then
+            assert time.monotonic() < began + 300, f"still there: {session_of(process.pid)}"
             time.sleep(0.002)
         return Kill(moment, at_work, len(members), at_rest, time.monotonic() - began)
 
@@ -272,7 +272,7 @@ class Loop:
         return [step["item"] for step in json.loads(done.stdout)["due"]]
 
 
-def _session(leader: int) -> list[int]:
+def session_of(leader: int) -> list[int]:
     """Return the living processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):

@@ -40,7 +40,7 @@ def home(tmp_path: Path, kept_in: Callable[[Home], Home]) -> Home:
 
 def wait_until(look: Callable[[], bool]) -> None:
     """A database learns of a death some milliseconds later."""
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 600
     while not look():
         assert time.monotonic() < give_up
         time.sleep(0.01)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import trace_assets
 from trace_assets.cli.ui import reload_definitions
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
+from trace_assets.system.machine import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -48,9 +48,7 @@ class Live:
         self.drop = self.home / "watch" / "trajectories"
         self.drop.mkdir(parents=True)
         self.set(10)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = free_port()
         self.page = f"http://127.0.0.1:{self.port}"
         self.log = folder / "ui.log"
 

@@ -148,7 +148,7 @@ def test_a_process_that_outlives_its_episode_costs_the_sandbox(
     box = unsafe_pool.fresh(environment)
     innocent = Session(box.leaf, 2)
     Session(box.leaf, 1).verdict()
-    until = time.monotonic() + 20 * GRACE_SECONDS
+    until = time.monotonic() + 300 * GRACE_SECONDS
     while not box.dead and time.monotonic() < until:
         time.sleep(0.05)
     assert box.dead
@@ -163,7 +163,9 @@ def test_episodes_that_end_in_time_cost_nothing(unsafe_pool: SandboxPool, counte
     living = Session(box.leaf, 99)
     for seed in range(50):
         Session(box.leaf, seed).close()
-    time.sleep(GRACE_SECONDS + 0.5)
+    until = time.monotonic() + 300 * GRACE_SECONDS
+    while box._parting and time.monotonic() < until:
+        time.sleep(0.05)
     assert not box.dead and not box._parting
     assert living.step(act(0))["messages"][0]["content"] == "0"
     living.close()

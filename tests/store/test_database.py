@@ -97,7 +97,7 @@ def test_whoever_begins_an_item_waits_for_what_is_just_being_put_in_place(home: 
             thread.join(0.5)
             os.replace(late, path)
             order.append("in place")
-        thread.join(30)
+        thread.join(600)
         with pytest.raises(Superseded), manifest.placing(manifest.name(path), path):
             order.append("never")
     assert order == ["in place", "begun anew"]
@@ -272,7 +272,7 @@ def test_what_was_not_let_go_while_it_was_away_is_let_go_when_it_is_back(
         lock.settle()
         own_server.stop()
     own_server.start()
-    give_up = time.monotonic() + 60
+    give_up = time.monotonic() + 600
     while is_item_held(home, "labels", "b"):
         assert time.monotonic() < give_up
         time.sleep(0.05)

@@ -20,18 +20,20 @@ class Live:
 
 
 class Fake:
-    """Resets that are told from which thread they were made."""
+    """Resets that are told from which thread they were made; those begun ahead may be held at a gate."""
 
     def __init__(self, fault: Exception | None = None) -> None:
         self.made: list[Live] = []
-        self.fault, self.gate = fault, threading.Event()
+        self.fault, self.gate, self.begun = fault, threading.Event(), threading.Event()
         self.gate.set()
 
     def reset(self, seed: int) -> Any:
         where = threading.current_thread().name.partition("_")[0]
-        self.gate.wait(10)
-        if self.fault is not None and where == "head-start":
-            raise self.fault
+        if where == "head-start":
+            self.begun.set()
+            assert self.gate.wait(600)
+            if self.fault is not None:
+                raise self.fault
         self.made.append(Live(seed, where))
         return self.made[-1]
 
@@ -55,7 +57,7 @@ def test_each_begun_episode_is_handed_out_once() -> None:
 
 
 def wait_for(fake: Fake, n: int) -> None:
-    for _ in range(1000):
+    for _ in range(120_000):
         if len(fake.made) >= n:
             return
         threading.Event().wait(0.005)
@@ -76,19 +78,21 @@ def test_one_that_has_not_begun_is_not_waited_for() -> None:
     fake = Fake()
     fake.gate.clear()
     head_start = started(fake, list(range(20)))
-    threading.Timer(0.2, fake.gate.set).start()
     assert head_start.take(19).where == "MainThread"  # type: ignore[attr-defined]
+    fake.gate.set()
     head_start.close()
 
 
 def test_a_fault_goes_to_the_taker_and_want_of_room_is_tried_again() -> None:
-    head_start = started(Fake(EnvironmentFault("it raised")), [1])
-    threading.Event().wait(0.1)
+    fake = Fake(EnvironmentFault("it raised"))
+    head_start = started(fake, [1])
+    assert fake.begun.wait(600)
     with pytest.raises(EnvironmentFault, match="it raised"):
         head_start.take(1)
     head_start.close()
-    head_start = started(Fake(SandboxUnavailable("all are busy")), [1])
-    threading.Event().wait(0.1)
+    fake = Fake(SandboxUnavailable("all are busy"))
+    head_start = started(fake, [1])
+    assert fake.begun.wait(600)
     assert head_start.take(1).where == "MainThread"  # type: ignore[attr-defined]
     head_start.close()
 

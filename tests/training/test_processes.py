@@ -19,7 +19,7 @@ pytest.importorskip("trl")
 
 from tests.training import together, word_target  # noqa: E402
 from tests.training.pretend_vllm import PretendVllm  # noqa: E402
-from tests.training.together import Trained, alone, of_two, same  # noqa: E402
+from tests.training.together import Trained, alone, ends, of_two, same  # noqa: E402
 from trace_assets.training.checkpoints import read_curve  # noqa: E402
 from trace_assets.training.pilot import pilot_section  # noqa: E402
 
@@ -71,8 +71,7 @@ def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
     error = run.communicate(timeout=900)[1]
     assert run.returncode == 137, error
     assert "process 1 of 2 was killed by signal 9" in error
-    with pytest.raises(ProcessLookupError):
-        os.killpg(run.pid, 0)
+    assert ends(run), "some of them live on"
     assert not folder.exists()
     kept = read_curve(tmp_path / ".words.work" / "curve.jsonl")
     assert [point.iteration for point in kept] == [1]

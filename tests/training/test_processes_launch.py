@@ -77,12 +77,17 @@ def test_one_that_is_killed_ends_all(tmp_path: Path) -> None:
 
 
 def test_others_have_time_to_say_why_they_fail_too(tmp_path: Path) -> None:
-    said = "open(f\"{os.environ['OUT']}/{rank}\", 'w').close()"
-    member = start(
-        tmp_path,
-        f"{SAY}\n{ALL_SAID('')}time.sleep(0 if rank == '1' else 0.3)\n"
-        f"{said}\nsys.exit(2 if rank != '1' else 3)",
+    first = tmp_path / "1"
+    program = (
+        f"{SAY}\n{ALL_SAID('')}\n"
+        f"def first():\n    return os.path.exists({str(first)!r}) and open({str(first)!r}).read()\n"
+        # The launcher has seen it end: only then is its entry gone.
+        "while rank != '1' and not ((pid := first()) and not os.path.exists(f'/proc/{pid}')):\n"
+        "    time.sleep(0.02)\n"
+        "open(f\"{os.environ['OUT']}/{rank}\", 'w').write(str(os.getpid()))\n"
+        "sys.exit(2 if rank != '1' else 3)"
     )
+    member = start(tmp_path, program)
     error = member.communicate(timeout=900)[1]
     assert member.returncode == 3
     assert "process 1 of 3 ended with code 3" in error

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,18 @@ def start(
         text=True,
         start_new_session=True,
     )
+
+
+def ends(process: subprocess.Popen[str]) -> bool:
+    """Wait until nobody of a training's group is there any more; tell whether that came to be."""
+    until = time.monotonic() + 600
+    while time.monotonic() < until:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def finish(

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.crash.loop_process import TINY
+from trace_assets.system.machine import free_port
 
 SMALL = {**TINY, "sandbox.backend": "auto"}
 """A loop so small that its figures say little: plots are to be drawn here, not to be believed."""
@@ -42,9 +42,7 @@ class Opened:
 
 def open_ui(arguments: list[str], home: Path, folder: Path, **variables: str) -> Iterator[Opened]:
     """Start a UI on a free port, wait for its page, and end all of its processes with the body."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = "\n".join(f"{key}={value}" for key, value in SMALL.items())
     environment = {**os.environ, "TRACE_HOME": str(home), "TRACE_SET": settings, **variables}
     for name in [name for name, value in environment.items() if value == ""]:

@@ -22,11 +22,12 @@ class HostileServer:
 
     Attributes:
         requests: How many came.
+        asked: Set when the first of them came; a client without patience may be gone by then.
         url: Base address.
     """
 
     def __init__(self, send: Callable[[socket.socket, HostileServer], None]) -> None:
-        self._send, self.requests = send, 0
+        self._send, self.requests, self.asked = send, 0, threading.Event()
         self.released = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self._listener.getsockname()[1]
@@ -58,6 +59,7 @@ class HostileServer:
                     return
                 body += part
             self.requests += 1
+            self.asked.set()
             self._send(connection, self)
             connection.shutdown(socket.SHUT_WR)
 
@@ -66,6 +68,8 @@ class HostileServer:
 
     def __exit__(self, *exc: object) -> None:
         self.released.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else the thread in `accept` holds the port
         self._listener.close()
 
 
@@ -323,8 +327,8 @@ for _status, _kind in {
 for _value in (b"1e9", b"-5", b"nan", b"inf", b"x" * 10_000, b"\xff", b"Thu, 99 Foo 9999 99:99:99 GMT"):
     _line = b"Retry-After: " + _value + b"\r\n"
     trick(f"Retry-After {_value[:20]!r}", body(b"{}", "429 Later", _line), "rate_limit", "connection")
-trick("hold", hold, "timeout", seconds=0.5)
-trick("drip", drip, "timeout", seconds=0.5)
-trick("drip headers", drip_headers, "timeout", "connection", seconds=0.5)
-trick("interim for ever", interim, "timeout", "connection", seconds=0.5)
+trick("hold", hold, "timeout", seconds=2.0)
+trick("drip", drip, "timeout", seconds=2.0)
+trick("drip headers", drip_headers, "timeout", "connection", seconds=2.0)
+trick("interim for ever", interim, "timeout", "connection", seconds=2.0)
 trick("endless", endless, "garbage", "timeout", seconds=300.0)

@@ -57,6 +57,7 @@ def test_a_trick_is_a_reply_or_a_fault_in_one_sentence(name: str) -> None:
     with HostileServer(one.send) as server:
         connection = connect(server, one.seconds)
         fault = outcome(connection)
+        assert server.asked.wait(600)
         made = server.requests
     kind = fault.kind if fault else "reply"
     assert kind in one.kinds or (kind == "reply" and "other_model" in one.kinds), fault

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -111,11 +113,33 @@ def parse(text: str) -> list[Accelerator]:
     return found
 
 
+_QUIET_PORTS = 12_000
+"""From here on hardly a program has a port of its own by custom."""
+
+
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nothing listens on now; somebody else may take it before it is used."""
+    """Return a port of 127.0.0.1 that nothing listens on now; somebody else may take it before it is used.
+
+    It is none of those that the system gives to connections and to servers of any port: until it is used,
+    which takes a program's start, many of these begin.
+    """
+    chance = random.SystemRandom()  # processes that were seeded alike must not meet
+    handed_out = _handed_out_from()
+    for _ in range(100 if handed_out > _QUIET_PORTS else 0):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", chance.randrange(_QUIET_PORTS, handed_out)))
+            return int(probe.getsockname()[1])
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _handed_out_from() -> int:
+    """Return the first of the ports that the system gives to whoever asks for any."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 32_768  # Linux's own choice; others begin higher
 
 
 def through_proxies(url: str) -> bool:

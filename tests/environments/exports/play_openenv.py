@@ -21,9 +21,9 @@ def main() -> None:
         cwd=folder,
     )
     try:
-        for _ in range(300):
+        while server.poll() is None:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60)
                 break
             except OSError:
                 time.sleep(0.1)
@@ -33,7 +33,7 @@ def main() -> None:
         print(json.dumps(asyncio.run(play(package, class_name, f"http://127.0.0.1:{port}", episodes))))
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(600)
 
 
 async def play(package, class_name, url, episodes):

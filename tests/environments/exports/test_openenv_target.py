@@ -47,7 +47,7 @@ def serve(python: str) -> Iterator[Serve]:
         until = time.monotonic() + 600
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1)
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60)
                 return running[-1]
             except OSError:
                 assert time.monotonic() < until and running[-1].poll() is None, "the server did not start"

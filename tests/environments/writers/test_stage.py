@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -260,13 +259,13 @@ write_capability_environment(Study(Home.open(sys.argv[1]), settings), sys.argv[2
 def test_a_killed_process_goes_on_where_it_was_and_asks_nothing_twice(
     good: str, make_study: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked = threading.Event()
+    asked, killed = threading.Event(), threading.Event()
 
     def slow(body: Body) -> Said:
         if "This is round" not in body["messages"][1]["content"]:
             return Said(fenced(short(good)))
         asked.set()
-        time.sleep(30)
+        killed.wait(600)
         return Said("too late")
 
     with RecordedServer(slow) as server:
@@ -276,9 +275,10 @@ def test_a_killed_process_goes_on_where_it_was_and_asks_nothing_twice(
         settings += [f"writer.base_url={server.url}"]
         command = [sys.executable, "-W", "ignore", "-c", WORK, str(study.home.path), NAME, *settings]
         process = subprocess.Popen(command)
-        assert asked.wait(120)
+        assert asked.wait(900)
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(600)
+        killed.set()
         assert len(versions(study)) == 1 and not study.store.partitions(Environment)
         audited = []
         monkeypatch.setattr(

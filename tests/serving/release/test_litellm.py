@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -30,6 +29,7 @@ from trace_assets.serving.release.manifest import (
 )
 from trace_assets.serving.router.in_litellm import LiteLLMRouting, NotRouted
 from trace_assets.study import Study
+from trace_assets.system.machine import free_port
 from trace_assets.workflows.release import write_release
 
 PROXY = "TRACE_LITELLM_PYTHON"
@@ -171,9 +171,7 @@ def test_the_configuration_lists_every_model_and_one_that_only_the_hook_can_send
 @pytest.mark.skipif(PROXY not in os.environ, reason=f"no {PROXY}: litellm[proxy] is not installed")
 def test_litellms_own_proxy_routes(release: Path, server: PretendServer, tmp_path: Path) -> None:
     index = read_release(release)
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    port = free_port()
     server.favourite = "B"
     program = str(Path(os.environ[PROXY]).with_name("litellm"))
     log = tmp_path / "litellm.log"

@@ -84,6 +84,8 @@ class Speaker:
                 self.gone.set()
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # else the thread in `accept` holds the port
         self._listener.close()
 
 
@@ -393,8 +395,10 @@ def chunk(data: bytes) -> bytes:
 def test_a_request_in_any_pieces_is_whole_or_refused(
     content: bytes, expected: set[int], address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "BODY_SECONDS", 1.0)
-    assert status(exchange(address, content)) in expected
+    with monkeypatch.context() as impatient:
+        if 200 not in expected:  # what is whole may come late on a busy machine
+            impatient.setattr(limits, "BODY_SECONDS", 1.0)
+        assert status(exchange(address, content)) in expected
     assert status(exchange(address, request(GOOD))) == 200
 
 
