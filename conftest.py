@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -109,6 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _take_own_variables(folder, users)
     sys.dont_write_bytecode = False
     _take_own_signals()
+    _spare_the_disk()
     os.umask(0o022)
     users_own = [
         Path(__file__).parent / ".trace",
@@ -191,6 +193,18 @@ def _take_own_signals() -> None:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _spare_the_disk() -> None:
+    """Wait for no disk: what a killed process wrote is there all the same, and no test cuts the power.
+
+    What is synced, and before what, tests/durability sees by the calls; programs that tests start do sync.
+    """
+
+    def fsync(fd: Any) -> None:
+        os.fstat(fd if isinstance(fd, int) else fd.fileno())  # one that is closed is told as ever
+
+    os.fsync = fsync
 
 
 def _watch(forbidden: tuple[str, ...]) -> None:
