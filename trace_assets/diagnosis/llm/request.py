@@ -102,7 +102,7 @@ class Question(Generic[A]):
     @property
     def response_format(self) -> dict[str, Any]:
         """The schema as structured outputs want it."""
-        schema = {"name": self.kind, "strict": True, "schema": self.schema.model_json_schema()}
+        schema = {"name": self.kind, "strict": True, "schema": _schema_of(self.schema)}
         return {"type": "json_schema", "json_schema": schema}
 
     def read(self, text: str) -> tuple[A | None, list[str]]:
@@ -125,6 +125,11 @@ class Question(Generic[A]):
             return answer, complaints[:MOST_COMPLAINTS] or ["there is no answer in it"]
         wrong = list(self.examine(answer))
         return answer, [*wrong, *(complaints if wrong else ())][:MOST_COMPLAINTS]
+
+
+@cache
+def _schema_of(answer: type[Answer]) -> dict[str, Any]:
+    return answer.model_json_schema()  # takes longer than all else of a question
 
 
 @cache
