@@ -215,7 +215,7 @@ def test_rejection_sampling_learns_what_passed(
     assert spent["tokens of the agent"] is None and spent["cpu"] > 0
     (opened,) = json.loads((world.study.home.path / "test_split.json").read_text())
     assert list(opened["adapters"]) == ["rft"]
-    monkeypatch.setattr("trace_assets.tournament.arms.imitated.Rft._make", None)
+    monkeypatch.setattr("trace_assets.tournament.arms.imitated.Rft.train", None)
     again = arm.play(world, tmp_path / "rft")
     assert [row.success for row in again.rows] == [row.success for row in made.rows]
     assert {row["kind"]: row["marginal"] for row in again.spent} == spent

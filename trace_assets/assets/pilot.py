@@ -23,7 +23,7 @@ from trace_assets.resources.sandbox import read_environment, seeds_fingerprint, 
 from trace_assets.stats.intervals import Estimate
 from trace_assets.stats.paired import Gain, correlation, gain
 from trace_assets.store.content import text_version
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Advising
 
@@ -223,8 +223,7 @@ def _gate(study: Study, capability_id: str) -> tuple[Gate | None, Hinted | None,
         folder=file.with_name(f".{file.stem}.partial"),
     )
     file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing_file(file) as partial_file:
-        partial_file.write_text(found.text(), encoding="utf-8")
+    write_text(file, found.text())
     return judge(found), found, True
 
 
@@ -370,8 +369,7 @@ _ARRAYS = ("rewards", "successes", "target")
 def _write(file: Path, measured: Piloted) -> None:
     values = {**vars(measured), **{name: getattr(measured, name).tolist() for name in _ARRAYS}}
     file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing_file(file) as partial_file:
-        partial_file.write_text(json.dumps(values), encoding="utf-8")
+    write_text(file, json.dumps(values))
 
 
 def _read(file: Path) -> Piloted | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from trace_assets.assets.asset import Figure, StageResult, asset
 from trace_assets.errors import InputError
 from trace_assets.store.content import text_version
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.store.manifest import manifest_of
 from trace_assets.study import Study
 
@@ -28,8 +28,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
     page = render(gather(study.store, study.settings.selection))
     if output is not None:
         try:
-            with replacing_file(output) as partial:
-                partial.write_text(page, encoding="utf-8")
+            write_text(output, page)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
             raise InputError(
                 f"{output} cannot be written ({error.strerror}); give a file in a folder that exists and "
@@ -39,8 +38,7 @@ def write_page(study: Study, output: Path | None = None) -> Path:
     path = study.home.reports / "report.html"
     make_folder(path.parent)
     manifest = manifest_of(study.home.path)
-    with replacing_file(path, lambda partial: manifest.placing(manifest.name(path), partial)) as partial:
-        partial.write_text(page, encoding="utf-8")
+    write_text(path, page, placing=lambda partial: manifest.placing(manifest.name(path), partial))
     return path
 
 

@@ -16,7 +16,7 @@ from trace_assets.cli.options import Config, Json, Set, complete_asset
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import Keep, Yes
 from trace_assets.errors import InputError, TraceError
-from trace_assets.store.files import Home, replacing_file
+from trace_assets.store.files import Home, write_text
 from trace_assets.study import Study
 from trace_assets.system.machine import accelerators
 from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
@@ -74,8 +74,7 @@ def init(
     text = settings_text(new)
     settings = read_back(text)
     folder.mkdir(parents=True, exist_ok=True)
-    with replacing_file(file) as place:
-        place.write_text(text, encoding="utf-8")
+    write_text(file, text)
     console = make_console(stderr=as_json)
     console.print(f"wrote {escape(str(file))}: preset {choice.name} ({escape(choice.words)})", soft_wrap=True)
     study = Study.of(Home.open(None if folder == Path(".") else folder / ".trace"), settings)

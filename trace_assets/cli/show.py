@@ -17,7 +17,7 @@ from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.errors import InputError
 from trace_assets.records import MessageRow, ToolCall
 from trace_assets.report.one_trajectory import OneTrajectory, gather_trajectory
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import one_line, printable
 
@@ -61,8 +61,7 @@ def _write_page(study: Study, one: OneTrajectory, output: Path | None) -> Path:
     place = output or (study.home.reports if study.home.is_writable else Path()) / f"trajectory-{name}.html"
     try:
         make_folder(place.absolute().parent)
-        with replacing_file(place.absolute()) as partial:
-            partial.write_text(render_trajectory(one), encoding="utf-8")
+        write_text(place.absolute(), render_trajectory(one))
     except OSError as error:
         raise InputError(
             f"the page {place} cannot be written ({error.strerror}); name another --output."

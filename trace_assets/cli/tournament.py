@@ -201,7 +201,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Score what is finished: verdicts first, then arms, comparisons, predictions and spending."""
-    from trace_assets.store.files import replacing_file
+    from trace_assets.store.files import write_text
     from trace_assets.tournament.budgets import curves
     from trace_assets.tournament.page import over_budgets, sentence, standings
     from trace_assets.tournament.page import page as write_page
@@ -213,8 +213,7 @@ def report(
     if found:
         text += "\n" + over_budgets(found)
     if page is not None:
-        with replacing_file(page) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_text(page, text)
     if as_json:
         due = scored.is_due
         print(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trace_assets.errors import InputError
 from trace_assets.store.content import text_version
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,7 @@ def open_test_split(path: Path, configuration: Configuration) -> Opening:
                 routing=configuration.routing,
             )
             every.append(opening)
-        with replacing_file(path) as partial:
-            partial.write_text(
-                json.dumps([asdict(row) for row in every], indent=1, sort_keys=True), encoding="utf-8"
-            )
+        write_text(path, json.dumps([asdict(row) for row in every], indent=1, sort_keys=True))
     return opening
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from trace_assets.errors import InputError
-from trace_assets.store.files import Home, make_folder, replacing_file, sync_folder
+from trace_assets.store.files import Home, make_folder, sync_folder, write_text
 from trace_assets.store.postgres import SCHEMA, Database, checked_url
 
 FILE = "locks/database.json"
@@ -169,5 +169,4 @@ def _make(database: Database, home: str, carried: Carried) -> None:
 def _note(home: Home, url: str, study: str) -> None:
     file = home.path / FILE
     make_folder(file.parent)
-    with replacing_file(file) as partial:
-        partial.write_text(json.dumps({"url": url, "study": study}) + "\n", encoding="utf-8")
+    write_text(file, json.dumps({"url": url, "study": study}) + "\n")

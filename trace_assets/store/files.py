@@ -235,6 +235,14 @@ def replacing_file(
         partial.unlink(missing_ok=True)
 
 
+def write_text(
+    target: Path, text: str, *, placing: Callable[[Path], AbstractContextManager[object]] = _alone
+) -> None:
+    """Write a text file as `replacing_file` does: whoever reads it sees all of the old one or of the new."""
+    with replacing_file(target, placing) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def replace_folder(new: Path, target: Path) -> None:
     """Put a finished folder in the place of `target`, which is never seen half written nor missing.
 

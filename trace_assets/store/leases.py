@@ -21,7 +21,7 @@ from uuid import uuid4
 from trace_assets.errors import Unavailable
 from trace_assets.store import shared_rows
 from trace_assets.store.database import database_of
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.store.postgres import Database
 
 
@@ -150,8 +150,7 @@ def begin(home: Path, item: str) -> Lease:
     epoch = epoch_of(home, item) + 1
     lease = FileLease(file, item, epoch, f"{epoch} {uuid4().hex}\n")
     make_folder(file.parent)
-    with replacing_file(file) as partial:
-        partial.write_text(lease.token, encoding="utf-8")
+    write_text(file, lease.token)
     return lease
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from trace_assets.errors import Unavailable
 from trace_assets.store.database import Carried, database_of, join, leave
-from trace_assets.store.files import Home, make_folder, replacing_file
+from trace_assets.store.files import Home, make_folder, write_text
 from trace_assets.store.locks import exclusive, holder, sync_lock
 from trace_assets.store.presence import living, withdraw
 from trace_assets.store.shared_rows import taken_items
@@ -96,8 +96,6 @@ def _lay(home: Home, carried: Carried) -> None:
         file.unlink()  # of the time before the database
     for item, epoch in carried.epochs.items():
         if "/" not in item and not item.endswith(".lock"):
-            with replacing_file(locks / "epochs" / item) as partial:
-                partial.write_text(f"{epoch} {uuid4().hex}\n", encoding="utf-8")
+            write_text(locks / "epochs" / item, f"{epoch} {uuid4().hex}\n")
     for mark, _, reason, _ in carried.marks:
-        with replacing_file(locks / "due" / f"{mark}.due") as partial:
-            partial.write_text(reason, encoding="utf-8")
+        write_text(locks / "due" / f"{mark}.due", reason)

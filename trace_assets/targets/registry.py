@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Split
 from trace_assets.settings import Targets
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 from trace_assets.system.progress import progress
 from trace_assets.targets.embedded.target import EmbeddedTarget, desk_options
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget, check_module
@@ -309,8 +309,7 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
     found = Installed(
         name=name, python=str(inside), source=str(source), commit=commit_of(source), variables=variables
     )
-    with replacing_file(place / RECORD) as file:
-        file.write_text(found.model_dump_json(indent=2), encoding="utf-8")
+    write_text(place / RECORD, found.model_dump_json(indent=2))
     return found
 
 

@@ -13,7 +13,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import Evaluation
 from trace_assets.settings.settings import load_settings
 from trace_assets.store import Home
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.study import Study
 from trace_assets.tournament.arms import arm_named
 from trace_assets.tournament.arms.protocol import PlayedWorld
@@ -150,8 +150,7 @@ def add_arm(folder: Path, arm: str, finished: Callable[[int], bool], why: str = 
 def _note(folder: Path, entry: Entry) -> Entry:
     file = _file(folder, entry.world, entry.arm)
     make_folder(file.parent)
-    with replacing_file(file) as partial:
-        partial.write_text(json.dumps(vars(entry)) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(vars(entry)) + "\n")
     return entry
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from trace_assets.errors import InputError
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.tournament.arms import arm_named
 from trace_assets.tournament.results import RELEASED
 
@@ -231,8 +231,7 @@ def registered(folder: Path) -> list[Registered]:
 
 
 def _write(file: Path, value: Any) -> None:
-    with replacing_file(file) as partial:
-        partial.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(value, indent=1) + "\n")
 
 
 def default_plan(worlds: int, first_seed: int, settings: dict[str, Any], look: int | None = None) -> Plan:

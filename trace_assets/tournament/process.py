@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trace_assets.errors import Unavailable
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 
 
 def play_home(folder: Path, items: Sequence[str], what: str) -> None:
@@ -42,8 +42,7 @@ def own_settings(folder: Path) -> Path:
     """Return the settings file of a home, made empty: one of the caller's folder has no say there."""
     config = folder / "trace.toml"
     if not config.is_file():
-        with replacing_file(config) as partial:
-            partial.write_text("", encoding="utf-8")
+        write_text(config, "")
     return config
 
 

@@ -15,7 +15,7 @@ from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.records import CompositionChoice, Evaluation, LedgerEntry
 from trace_assets.settings.settings import load_settings
 from trace_assets.store import Home
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.study import Study
 from trace_assets.tournament.entries import Entry, play_entry, read_entry, task_results
 from trace_assets.tournament.plan import Plan, World, read_plan
@@ -142,8 +142,7 @@ def _bind(home: Path, plan: Plan) -> None:
         return
     make_folder(home)
     bound = {"plan": plan.fingerprint} | ({"loop": plan.loop_fingerprint} if plan.arms else {})
-    with replacing_file(file) as partial:
-        partial.write_text(json.dumps(bound) + "\n", encoding="utf-8")
+    write_text(file, json.dumps(bound) + "\n")
 
 
 def play_demo(plan: Plan, world: World, home: Path) -> None:

@@ -22,6 +22,7 @@ from trace_assets.store.files import (
     sync_file,
     sync_folder,
     sync_tree,
+    write_text,
 )
 from trace_assets.store.lines import append_lines, read_lines, sealed
 from trace_assets.store.manifest import MANIFEST, Manifest
@@ -68,8 +69,7 @@ class RunDirectory:
         if not described.is_file() or described.read_text(encoding="utf-8") != text:
             shutil.rmtree(self.path, ignore_errors=True)
             make_folder(self.path)
-            with replacing_file(described) as partial:
-                partial.write_text(text, encoding="utf-8")
+            write_text(described, text)
 
     @property
     def curve(self) -> Path:
@@ -126,8 +126,7 @@ class RunDirectory:
     def store_rate(self, name: str, rate: Rate) -> None:
         """Keep a measurement for later attempts."""
         text = json.dumps({"successes": rate.successes, "n": rate.n, "reward": rate.reward})
-        with replacing_file(self.path / f"{name}.json") as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_text(self.path / f"{name}.json", text)
 
     def clear(self) -> None:
         """Remove the folder: the result is in its place."""

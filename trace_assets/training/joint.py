@@ -19,7 +19,7 @@ from trace_assets.records import Adapter, TrainingPoint
 from trace_assets.routing.sets import JOINING
 from trace_assets.settings import Training
 from trace_assets.store.content import text_version
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Target
 from trace_assets.training.plan import Job
@@ -208,8 +208,7 @@ def _start(
         shares={one: share for one, share in shares.items() if share} or dict.fromkeys(sorted(found), 1),
         rollouts=sum(probe.played for own in (*probes.values(), others) for probe in own.values()),
     )
-    with replacing_file(file) as partial:
-        partial.write_text(start.model_dump_json(), encoding="utf-8")
+    write_text(file, start.model_dump_json())
     return start
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from trace_assets.rollouts.episode import Rollout
 from trace_assets.settings import Training
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 from trace_assets.training.demonstrations import Demonstrations
 from trace_assets.training.episodes import Row, to_row
 from trace_assets.training.plan import Plan
@@ -401,5 +401,4 @@ def stored_warm_start(folder: Path) -> WarmStart | None:
 
 def store_warm_start(folder: Path, found: WarmStart) -> None:
     """Note that the warm start is finished; its weights are there already."""
-    with replacing_file(folder / "warm_start.json") as partial:
-        partial.write_text(json.dumps(asdict(found)), encoding="utf-8")
+    write_text(folder / "warm_start.json", json.dumps(asdict(found)))

@@ -17,7 +17,7 @@ from trace_assets.records import Split, Task, Trajectory
 from trace_assets.rollouts.episode import Trial, run_identity, trajectory_id
 from trace_assets.rollouts.runner import Journal, run_rollouts
 from trace_assets.settings import Rollouts, Targets
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
 from trace_assets.system.processes import whole_cores
@@ -139,8 +139,7 @@ def compare_with_official(study: Study, plan: ParityPlan) -> tuple[ParityReport,
         )
     finally:
         target.close()
-    with replacing_file(folder / REPORT) as file:
-        file.write_text(report.model_dump_json(indent=2), encoding="utf-8")
+    write_text(folder / REPORT, report.model_dump_json(indent=2))
     return report, folder
 
 

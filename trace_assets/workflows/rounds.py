@@ -17,7 +17,7 @@ from trace_assets.evaluation.rounds import why_last
 from trace_assets.records import Round, RoundAgent
 from trace_assets.settings import Settings
 from trace_assets.store import Home
-from trace_assets.store.files import make_folder, replacing_file, replacing_folder
+from trace_assets.store.files import make_folder, replacing_folder, write_text
 from trace_assets.study import ROUND_FILE, Study
 
 FOLDER = "rounds"
@@ -98,8 +98,7 @@ def begin_round(study: Study, number: int, before: Study) -> Study:
     text = json.dumps({"round": number, "agent": _place(agent)}, indent=1) + "\n"
     file = home.path / ROUND_FILE
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        with replacing_file(file) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_text(file, text)
     return Study.of(home, _whole(study))
 
 

@@ -31,7 +31,7 @@ from trace_assets.environments.contract.shapes import ResultShape, result_shapes
 from trace_assets.environments.contract.wording import Phrasing, phrasing_of
 from trace_assets.errors import InputError
 from trace_assets.records import Record, ToolSpec, Trajectory
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.store.manifest import manifest_of
 from trace_assets.targets.protocol import Target
 
@@ -236,8 +236,7 @@ def write_description(folder: Path, description: TargetDescription) -> bool:
         return False
     make_folder(folder)
     manifest = manifest_of(folder.parent)
-    with replacing_file(file, lambda partial: manifest.placing(manifest.name(file), partial)) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(file, text, placing=lambda partial: manifest.placing(manifest.name(file), partial))
     return True
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxedEnvironment
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import write_text
 from trace_assets.targets import seeds
 
 PROBED_SEEDS = 3
@@ -129,8 +129,7 @@ def _form_of(mark: Path) -> str:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def render(file: str, **values: Any) -> str:

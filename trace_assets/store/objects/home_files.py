@@ -16,7 +16,7 @@ from pathlib import Path
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store.content import text_version
 from trace_assets.store.database import database_of
-from trace_assets.store.files import Home, replacing_file
+from trace_assets.store.files import Home, write_text
 from trace_assets.store.locks import exclusive, sync_lock
 from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.store.presence import announce
@@ -200,8 +200,7 @@ def note_copy(home: Path, name: str, known: Known) -> None:
         text = json.dumps(
             {one: asdict(said) for one, said in {**known_copies(home), name: known}.items()}, indent=1
         )
-        with replacing_file(home / COPIES) as partial:
-            partial.write_text(text, encoding="utf-8")
+        write_text(home / COPIES, text)
 
 
 def files_version(files: Mapping[str, str]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from trace_assets.errors import InputError, TraceError, Unavailable
-from trace_assets.store.files import Home, replacing_file
+from trace_assets.store.files import Home, write_text
 from trace_assets.store.locks import exclusive
 from trace_assets.store.manifest import MANIFEST
 from trace_assets.store.objects.bucket import Bucket, require_conditions
@@ -173,8 +173,7 @@ class Work:
         """What this machine's folder is known by."""
         file = self._place / "worker"
         if not file.is_file():
-            with replacing_file(file) as partial:
-                partial.write_text(uuid4().hex, encoding="utf-8")
+            write_text(file, uuid4().hex)
         return file.read_text(encoding="utf-8").strip()
 
 

@@ -6,14 +6,13 @@ import random
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from trace_assets.errors import require_extra
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.settings import Training
 from trace_assets.targets.protocol import Target
-from trace_assets.tournament.arms.one_adapter import environments
-from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
+from trace_assets.tournament.arms.one_adapter import OneAdapter, environments
+from trace_assets.tournament.arms.protocol import PlayedWorld
 
 if TYPE_CHECKING:
     from trace_assets.training.episodes import Player, Row
@@ -21,50 +20,38 @@ if TYPE_CHECKING:
     from trace_assets.training.run import TrainablePolicy
 
 
-class Rft:
+class Rft(OneAdapter):
     """Rejection-sampling fine-tuning on the target (Yuan et al. 2023, arXiv 2308.01825).
 
     The base model plays the target's discovery tasks, in the order and groups in which GRPO would; what
     passes is learned token by token by one LoRA of the same shape, in as many steps of as many episodes as
-    GRPO's. Checkpoints are compared on the validation tasks that direct GRPO is compared on.
+    GRPO's. Checkpoints are compared on the validation tasks that direct GRPO is compared on. A killed attempt
+    begins anew: it takes as long as one adapter.
     """
 
     name = "rft"
     about = "One LoRA that has learned the base model's own successes at the target's tasks."
     needs = "verdicts of the target"
-    at_target: ClassVar[bool] = True
+    at_target = True
 
-    def played_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
-        """Open what is played, and compared on."""
+    def trained_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
+        """Return the target."""
         return nullcontext(world.study.target)
 
-    def refusal(self, world: PlayedWorld) -> str:
-        """Nothing was trained: then there is no budget to be equal to."""
-        if why := world.unfunded:
-            return why
-        if world.study.settings.training.shard:
+    def undivided(self, section: Training) -> str:
+        """Say why it cannot be trained as these settings have it: no process holds the whole model."""
+        if section.shard:
             return "the model is divided among processes (training.shard), and this arm takes one"
         return ""
 
-    def play(self, world: PlayedWorld, folder: Path) -> Made:
-        """Sample, learn and play the test tasks."""
-        require_extra("torch", "train", "rejection-sampling fine-tuning")
-        from trace_assets.training.checkpoints import adapter_id
-        from trace_assets.training.grpo import calm
-
-        path = folder / "adapter"
-        with calm():  # a killed attempt begins anew: it takes as long as one adapter
-            meter = metered(folder, lambda: self._make(world, path))
-        rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
-        return Made(rows, meter.spent(len(rows)))
-
-    def _make(self, world: PlayedWorld, folder: Path) -> dict[str, float]:
-        """Train the adapter into its folder, and return the rollouts that it took."""
+    def train(self, world: PlayedWorld, folder: Path) -> dict[str, float]:
+        """Sample and learn, and return the rollouts that it took."""
         from trace_assets.training.checkpoints import write_adapter
+        from trace_assets.training.grpo import calm
         from trace_assets.training.plan import make_plan
 
         study, section = world.study, world.study.settings.training
-        with self.played_on(world) as target:
+        with calm(), self.trained_on(world) as target:
             plan = make_plan(target.tasks("discovery"), section, world.budget)
             with world.base_player(target, folder.parent / "sampler") as (policy, player):
                 passed = sample_passed(player, plan)
@@ -72,8 +59,7 @@ class Rft:
                 look = _Look(player, policy, model, world.compared_on(target))
                 learn(model, passed, plan, section, look)
                 write_adapter(model, folder, base_checkpoint(study).base_id)
-        spent = {"training": float(plan.rollouts), "checkpoint looks": float(look.played)}
-        return spent | {VERDICTS: sum(spent.values()) if self.at_target else 0.0}
+        return self.booked(plan.rollouts, look.played)
 
 
 class RftEnvironments(Rft):
@@ -84,7 +70,7 @@ class RftEnvironments(Rft):
     needs = "environments"
     at_target = False
 
-    def played_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
+    def trained_on(self, world: PlayedWorld) -> AbstractContextManager[Target]:
         """Open all environments that were trained in as one."""
         return environments(world, self.name)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from trace_assets.errors import require_extra
-from trace_assets.records import Message, Split, Task, ToolSpec, Verdict
+from trace_assets.records import Message, Task, ToolSpec, Verdict
 from trace_assets.resources.policy import base_checkpoint, base_folder
-from trace_assets.settings import Targets
+from trace_assets.settings import Targets, Training
 from trace_assets.store.content import text_version
 from trace_assets.targets.embedded.generator import DeskName
 from trace_assets.targets.embedded.target import EmbeddedTarget
@@ -48,9 +48,11 @@ class OneAdapter(ABC):
 
     def refusal(self, world: PlayedWorld) -> str:
         """Nothing was trained: then there are neither environments nor a budget to be equal to."""
-        if why := world.unfunded:
-            return why
-        if world.study.settings.training.processes > 1:
+        return world.unfunded or self.undivided(world.study.settings.training)
+
+    def undivided(self, section: Training) -> str:
+        """Say why it cannot be trained as these settings have it: it takes one process."""
+        if section.processes > 1:
             return "training takes several processes (training.processes), and this arm takes one"
         return ""
 
@@ -60,12 +62,12 @@ class OneAdapter(ABC):
         from trace_assets.training.checkpoints import adapter_id
 
         path = folder / "adapter"
-        meter = metered(folder, lambda: self._train(world, path))
+        meter = metered(folder, lambda: self.train(world, path))
         rows = world.on_test(self.name, folder, adapter_id(path), adapter=path)
         return Made(rows, meter.spent(len(rows)))
 
-    def _train(self, world: PlayedWorld, folder: Path) -> dict[str, float]:
-        """Train the adapter into its folder, and return the rollouts that it took."""
+    def train(self, world: PlayedWorld, folder: Path) -> dict[str, float]:
+        """Train the adapter into its folder by GRPO, and return the rollouts that it took."""
         from trace_assets.training.grpo import train_adapter
 
         study = world.study
@@ -79,11 +81,12 @@ class OneAdapter(ABC):
             )
             adapter, curve = train_adapter(self.name, "joint", target, job)
         looked = sum(point.validation_n or 0 for point in curve)
-        spent = {
-            "training": float(adapter.rollouts),
-            "checkpoint looks": float(2 * adapter.validation_n + looked),
-        }
-        return spent | {VERDICTS: sum(spent.values()) if self.at_target else 0.0}
+        return self.booked(adapter.rollouts, 2 * adapter.validation_n + looked)
+
+    def booked(self, training: int, looks: int) -> dict[str, float]:
+        """Return rollouts by kind, and how many of them the target judged."""
+        verdicts = training + looks if self.at_target else 0
+        return {"training": float(training), "checkpoint looks": float(looks), VERDICTS: float(verdicts)}
 
 
 class DirectBinary(OneAdapter):
@@ -198,7 +201,7 @@ def environments(
         yield Mixture(name, [each(one) for one in opened])
 
 
-class Repaid:
+class Repaid(Mixture):
     """A target with other verdicts. An episode of which nothing may be said stays one.
 
     Args:
@@ -208,41 +211,13 @@ class Repaid:
     """
 
     def __init__(self, target: Target, how: str, pay: Pay) -> None:
+        super().__init__(target.name, [target])
         self._target, self._how, self._pay = target, how, pay
-
-    @property
-    def name(self) -> str:
-        """The target's."""
-        return self._target.name
 
     @property
     def version(self) -> str:
         """Another than the target's own, for its verdicts are."""
         return text_version(self._how, self._target.version)
-
-    @property
-    def policy(self) -> str:
-        """The target's."""
-        return self._target.policy
-
-    @property
-    def tools(self) -> Sequence[ToolSpec]:
-        """The target's."""
-        return self._target.tools
-
-    @property
-    def isolation_level(self) -> str:
-        """What holds the target's code, where it says so."""
-        return str(getattr(self._target, "isolation_level", ""))
-
-    @property
-    def sandbox_version(self) -> str:
-        """The version of its sandbox, likewise."""
-        return str(getattr(self._target, "sandbox_version", ""))
-
-    def tasks(self, split: Split) -> Sequence[Task]:
-        """The target's."""
-        return self._target.tasks(split)
 
     def episode(self, task: Task, *, seed: int) -> Episode:
         """Make an episode of the target that is paid in the other way."""

@@ -18,7 +18,7 @@ from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability, Task, Trajectory
 from trace_assets.resources.policy import base_checkpoint, base_folder, open_evaluation_vllm
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
 
@@ -246,8 +246,7 @@ def metered(folder: Path, make: Callable[[], Mapping[str, float]]) -> Meter:
             meter.alone |= make()
         found = {"alone": meter.alone, "wall": meter.wall, "cpu": meter.cpu}
         make_folder(folder)
-        with replacing_file(done) as partial_file:
-            partial_file.write_text(json.dumps(found) + "\n", encoding="utf-8")
+        write_text(done, json.dumps(found) + "\n")
     return Meter(**json.loads(done.read_bytes()))
 
 

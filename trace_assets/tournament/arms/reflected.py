@@ -19,7 +19,7 @@ from trace_assets.records import Task
 from trace_assets.resources.analysts import analyst_section
 from trace_assets.store import Home, Store
 from trace_assets.store.content import text_version
-from trace_assets.store.files import make_folder, replacing_file
+from trace_assets.store.files import make_folder, write_text
 from trace_assets.targets.embedded.generator import COURTESIES, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.tournament.arms.prompted import advised, unread
@@ -200,10 +200,7 @@ class Gepa:
             choice = choose(player, finalists, place, world.compared_on(target))
         note = _note(choice, len(found.words), found.ended)
         make_folder(folder)
-        with replacing_file(folder / _FOUND) as partial_file:
-            partial_file.write_text(
-                json.dumps({"words": choice.words, "note": note}) + "\n", encoding="utf-8"
-            )
+        write_text(folder / _FOUND, json.dumps({"words": choice.words, "note": note}) + "\n")
         spent = {"training": float(found.played), "checkpoint looks": float(choice.played)}
         return spent | {VERDICTS: sum(spent.values())}
 
