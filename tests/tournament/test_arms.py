@@ -39,12 +39,11 @@ from trace_assets.study import Study
 from trace_assets.tournament import arms
 from trace_assets.tournament.arms.prompted import Advice, FewShot, Hints, advised
 from trace_assets.tournament.arms.protocol import VERDICTS, Arm, Made, Meter, PlayedWorld
-from trace_assets.tournament.entries import add_arm, read_entries
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, Plan, default_plan, read_plan, write_plan
 from trace_assets.tournament.process import own_settings
 from trace_assets.tournament.results import RESULTS, result_file
-from trace_assets.tournament.run import is_finished, run
+from trace_assets.tournament.run import add_arm, read_entries, run
 from trace_assets.tournament.score import score
 
 __all__ = ["base", "words"]
@@ -166,7 +165,7 @@ def test_plans_without_arms_say_nothing_of_them(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=why):
             Plan.model_validate({**plan.model_dump(), "arms": names})
     with pytest.raises(InputError, match="no arm 'nobody'"):
-        add_arm(tmp_path, "nobody", lambda world: is_finished(tmp_path, world))
+        add_arm(tmp_path, "nobody")
     assert read_plan(tmp_path) == plan
 
 

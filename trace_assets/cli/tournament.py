@@ -57,7 +57,7 @@ def plan(
     from trace_assets.settings.settings import override_of
     from trace_assets.tournament.page import forecast
     from trace_assets.tournament.plan import Plan, default_plan, write_plan
-    from trace_assets.tournament.run import check_settings, is_finished
+    from trace_assets.tournament.run import check_settings, worlds_seen
 
     own = {".".join(keys): value for keys, value in map(override_of, settings_of_worlds or ())}
     if file is not None:
@@ -81,8 +81,7 @@ def plan(
             raise InputError(f"--look {look} is no look on the way to {worlds} worlds: name fewer.")
         made = default_plan(worlds, first_seed, settings | own, look)
     check_settings(made)
-    seen = sum(is_finished(folder, world.number) for world in made.worlds)
-    newest = write_plan(folder, made, why=amend, worlds_seen=seen)[-1]
+    newest = write_plan(folder, made, why=amend, worlds_seen=worlds_seen(folder, made))[-1]
     if as_json:
         print(json.dumps({"registered": newest.model_dump(), "plan": made.model_dump(mode="json")}, indent=2))
         return
@@ -133,7 +132,7 @@ def add_arm(
 ) -> None:
     """Add an arm to a registered plan, as an amendment, and play it in the worlds that are finished."""
     from trace_assets.tournament.arms import ARMS
-    from trace_assets.tournament.entries import add_arm as register
+    from trace_assets.tournament.run import add_arm as register
     from trace_assets.tournament.run import is_finished, play_arms
 
     if listed or not arm:
@@ -145,7 +144,7 @@ def add_arm(
                 print(f"{one.name}: {one.about} Needs {one.needs}.")
         return
     console = make_console(stderr=as_json)
-    plan = register(folder, arm, lambda world: is_finished(folder, world), why)
+    plan = register(folder, arm, why)
     played = [
         entry
         for world in plan.worlds

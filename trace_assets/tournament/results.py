@@ -123,25 +123,15 @@ def stand_ins(
     return found
 
 
+OF_ADAPTERS = (ROUTED, ORACLE_ROUTED, RANDOM_ROUTING, SWAPPED_ROUTING, RELEASED)
+OF_ADAPTERS += (JOINT, SEQUENTIAL, TOGETHER, SUM)
+"""Arms that are the base model where there is no adapter."""
+
+
 def _definition(arm: str, played: Collection[str], trained: bool) -> str:
     """Return what an arm is where it was not played; empty where that is not clear."""
     adapters = [one for one in played if len(_members(one)) == 1]
-    if (
-        not adapters
-        and not trained
-        and arm
-        in (
-            ROUTED,
-            ORACLE_ROUTED,
-            RANDOM_ROUTING,
-            SWAPPED_ROUTING,
-            JOINT,
-            SEQUENTIAL,
-            TOGETHER,
-            SUM,
-            RELEASED,
-        )
-    ):
+    if not adapters and not trained and arm in OF_ADAPTERS:
         return BASE
     if arm in (COMPOSED, ORACLE_COMPOSED):
         routed = ROUTED if arm == COMPOSED else ORACLE_ROUTED

@@ -11,7 +11,6 @@ from pathlib import Path
 import polars as pl
 
 from trace_assets.tournament.arms import ARMS
-from trace_assets.tournament.entries import Entry, read_entries
 from trace_assets.tournament.plan import Comparison, Plan, Prediction, Registered, read_plan, registered
 from trace_assets.tournament.results import (
     COSTS,
@@ -25,7 +24,7 @@ from trace_assets.tournament.results import (
     stand_ins,
     with_stand_ins,
 )
-from trace_assets.tournament.run import is_finished, world_home
+from trace_assets.tournament.run import Entry, is_finished, read_entries, world_home
 from trace_assets.tournament.worlds import Across, Verdict, across, holm, tie_p_value, verdict, worlds_for
 
 EQUAL = 0.02
