@@ -20,7 +20,7 @@ from trace_assets.environments.audit.static import ALLOWED_IMPORTS
 from trace_assets.sandbox import Died, ProtocolError, SandboxPool, SandboxUnavailable, settings_of_containers
 from trace_assets.sandbox.config import CLOCK, Conditions
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
-from trace_assets.sandbox.selftest.between import curious as curious_source
+from trace_assets.sandbox.selftest.scenarios import curious as curious_source
 from trace_assets.sandbox.session import Session
 
 Act = Callable[..., dict[str, object]]

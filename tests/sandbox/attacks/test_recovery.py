@@ -18,7 +18,7 @@ from trace_assets.sandbox import (
     Session,
     open_pool,
 )
-from trace_assets.sandbox.selftest.recovery import COUNTER, RECOVERY, say
+from trace_assets.sandbox.selftest.scenarios import COUNTER, RECOVERY, say
 
 NAMES = [one.name for one in RECOVERY]
 

@@ -190,11 +190,12 @@ def of_fault(error: SandboxError | InputError) -> Outcome:
 
 def is_expected(attack: Attack, outcome: Outcome) -> bool:
     """Whether an outcome is among those that an attack may have."""
-    import re
-
-    fits = any(outcome.name == one or outcome.name.startswith(f"{one} ") for one in attack.expected)
     said = not attack.says or re.search(attack.says, outcome.detail) is not None
-    return fits and (said or outcome.name in ("timeout", "too_large"))
+    return _is_named(outcome, attack.expected) and (said or outcome.name in ("timeout", "too_large"))
+
+
+def _is_named(outcome: Outcome, expected: Sequence[str]) -> bool:
+    return any(outcome.name == one or outcome.name.startswith(f"{one} ") for one in expected)
 
 
 # An attack that is more than a module: something done to the sandboxes from outside.
@@ -202,7 +203,7 @@ def is_expected(attack: Attack, outcome: Outcome) -> bool:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Something that is done to the sandboxes from outside.
+    """Something that is done to the sandboxes from outside; it means nothing where nothing isolates them.
 
     Attributes:
         name: Its name.
@@ -210,8 +211,6 @@ class Scenario:
         tries: What is done, in one sentence.
         expected: The good outcomes.
         run: Does it in a pool.
-        backends: Where it means something.
-        why_not: Why it means nothing in the others.
     """
 
     name: str
@@ -219,8 +218,6 @@ class Scenario:
     tries: str
     expected: tuple[str, ...]
     run: Callable[[SandboxPool], Outcome]
-    backends: tuple[IsolationLevel, ...] = ("docker", "bubblewrap")
-    why_not: str = ""
 
     def play(self, pool: SandboxPool) -> Played:
         """Do it and judge what came of it.
@@ -229,26 +226,45 @@ class Scenario:
             SandboxUnavailable: There is no sandbox to do it to.
         """
         began = time.monotonic()
-        if pool.isolation_level not in self.backends:
-            reason = self.why_not or f"means nothing with isolation '{pool.isolation_level}'"
-            return self._record("skip", Outcome("", reason), 0.0)
+        if pool.isolation_level == "none":
+            return recorded(self, "skip", Outcome("", "means nothing with isolation 'none'"))
         try:
             outcome = self.run(pool)
         except SandboxUnavailable:
             raise
         except SandboxError as error:
             outcome = of_fault(error)
-        good = any(outcome.name == one or outcome.name.startswith(f"{one} ") for one in self.expected)
-        return self._record("pass" if good else "fail", outcome, time.monotonic() - began)
+        good = _is_named(outcome, self.expected)
+        return recorded(self, "pass" if good else "fail", outcome, seconds=time.monotonic() - began)
 
-    def _record(self, status: Status, outcome: Outcome, seconds: float) -> Played:
-        return Played(
-            name=self.name,
-            group=self.group,
-            tries=self.tries,
-            status=status,
-            expected=" or ".join(self.expected),
-            outcome=outcome.name,
-            detail=" ".join(outcome.detail.split())[:1000],
-            seconds=seconds,
-        )
+
+def scenario(group: Group, *expected: str) -> Callable[[Callable[[SandboxPool], Outcome]], Scenario]:
+    """Make a scenario of the function below: it has its name, and its docstring says what is tried."""
+
+    def made(run: Callable[[SandboxPool], Outcome]) -> Scenario:
+        return Scenario(run.__name__, group, run.__doc__ or "", expected, run)
+
+    return made
+
+
+def recorded(
+    tried: Attack | Scenario,
+    status: Status,
+    outcome: Outcome,
+    effects: Sequence[str] = (),
+    seconds: float = 0.0,
+    control_ms: float | None = None,
+) -> Played:
+    """Return the record of what was tried; its last arguments are those of `Played`."""
+    return Played(
+        name=tried.name,
+        group=tried.group,
+        tries=tried.tries,
+        status=status,
+        expected=" or ".join(tried.expected),
+        outcome=outcome.name,
+        detail=" ".join(outcome.detail.split())[:1000],
+        effects=tuple(effects),
+        seconds=seconds,
+        control_ms=control_ms,
+    )

@@ -9,21 +9,56 @@ import select
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from trace_assets.sandbox import image
+from trace_assets.sandbox.backend import make_backend
+from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.local import ProcessContainer
 from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.selftest.placement import Bait
+from trace_assets.sandbox.selftest.attack import Played
 
 _SETTINGS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname")
 _PATIENCE = 10.0
 """Seconds for a kill in the background to be done."""
 MAX_GROWTH_MB = 96.0
 """How much this process may grow while one attack is played: a reply is a MiB at most."""
+
+
+@dataclass(frozen=True)
+class Bait:
+    """What is put on the host for attacks to find; whoever gets it has escaped.
+
+    Attributes:
+        file: Path of a file that every user of the host may read.
+        secret: What is in it.
+        socket: Name of an abstract Unix socket that the host listens on.
+        port: TCP and UDP port that the host listens on, on its loopback.
+        mark: Part of the name of every file that an attack writes.
+        pid: The host's process that plays the attack.
+    """
+
+    file: str
+    secret: str
+    socket: str
+    port: int
+    mark: str
+    pid: int
+
+    def words(self) -> Mapping[str, str]:
+        """The names by which attacks speak of it."""
+        return {
+            "@FILE@": self.file,
+            "@SOCKET@": self.socket,
+            "@PORT@": str(self.port),
+            "@MARK@": self.mark,
+            "@PID@": str(self.pid),
+        }
 
 
 class Trap:
@@ -223,3 +258,60 @@ def own_memory_mb() -> float:
     """Resident memory of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+# What the whole battery left in this process and on its daemon: nothing.
+
+
+SLACK = 8
+"""Descriptors that the libraries keep for the next time: a connection to the daemon a thread."""
+
+
+class Inventory:
+    """Descriptors, containers and folders of this process, before and after."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        self._config = config
+        self._containers, self._folders = _containers(config), _folders()
+        self._descriptors = len(os.listdir("/proc/self/fd"))
+        self._began = time.monotonic()
+
+    def compare(self) -> Played:
+        """Return what is there beyond what was there before; every sandbox must be closed."""
+        descriptors = len(os.listdir("/proc/self/fd")) - self._descriptors
+        more = sorted(_containers(self._config) - self._containers)
+        folders = sorted(_folders() - self._folders)
+        effects = [f"container {one[:12]} was left" for one in more]
+        effects += [f"folder {one} was left" for one in folders]
+        if descriptors > SLACK:
+            effects.append(f"{descriptors} descriptors were left open")
+        return Played(
+            name="nothing_is_left",
+            group="recovery",
+            tries="After all of it, look for containers, folders and descriptors that were left.",
+            status="fail" if effects else "pass",
+            expected="clean",
+            outcome="left" if effects else "clean",
+            detail=f"{descriptors:+d} descriptors, {len(more)} containers, {len(folders)} folders",
+            effects=tuple(effects),
+            seconds=time.monotonic() - self._began,
+        )
+
+
+def _containers(config: SandboxConfig) -> set[str]:
+    """This process's containers; none without Docker."""
+    backend = make_backend(config)
+    try:
+        client = getattr(backend, "client", None)
+        if client is None:
+            return set()
+        label = f"{image.PROJECT}.pid={os.getpid()}"
+        return {one["Id"] for one in client().api.containers(all=True, filters={"label": label})}
+    finally:
+        backend.close()
+
+
+def _folders() -> set[str]:
+    """This process's folders for sockets."""
+    places = {Path(tempfile.gettempdir()), Path("/tmp")}
+    return {str(one) for place in places for one in place.glob(f"{image.FOLDER}-{os.getpid()}-*")}

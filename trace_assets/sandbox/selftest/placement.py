@@ -7,24 +7,18 @@ verdict in another, and nothing between the two but text.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 import textwrap
-import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_assets.sandbox import image
-from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.errors import SandboxError
 from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.reward_verification import replay
-from trace_assets.sandbox.selftest.attack import Attack, Outcome, Place, Played, Scenario
+from trace_assets.sandbox.selftest.attack import Attack, Outcome, Place, Scenario
+from trace_assets.sandbox.selftest.host import Bait
 from trace_assets.sandbox.session import Session
 
 ENVIRONMENT = """
@@ -184,37 +178,6 @@ CLEAN_OBSERVATION = '{"log": []}'
 """What an episode in which nothing was tried shows."""
 
 
-@dataclass(frozen=True)
-class Bait:
-    """What is put on the host for attacks to find; whoever gets it has escaped.
-
-    Attributes:
-        file: Path of a file that every user of the host may read.
-        secret: What is in it.
-        socket: Name of an abstract Unix socket that the host listens on.
-        port: TCP and UDP port that the host listens on, on its loopback.
-        mark: Part of the name of every file that an attack writes.
-        pid: The host's process that plays the attack.
-    """
-
-    file: str
-    secret: str
-    socket: str
-    port: int
-    mark: str
-    pid: int
-
-    def words(self) -> Mapping[str, str]:
-        """The names by which attacks speak of it."""
-        return {
-            "@FILE@": self.file,
-            "@SOCKET@": self.socket,
-            "@PORT@": str(self.port),
-            "@MARK@": self.mark,
-            "@PID@": str(self.pid),
-        }
-
-
 def arm(attack: Attack, bait: Bait) -> str:
     """Return the module source of an attack: the victim with the hostile code in its functions.
 
@@ -229,60 +192,3 @@ def arm(attack: Attack, bait: Bait) -> str:
     for word, value in bait.words().items():
         source = source.replace(word, value)
     return _FILL.sub(lambda match: match[1] * int(match[2]), source)
-
-
-# What the whole battery left in this process and on its daemon: nothing.
-
-
-SLACK = 8
-"""Descriptors that the libraries keep for the next time: a connection to the daemon a thread."""
-
-
-class Inventory:
-    """Descriptors, containers and folders of this process, before and after."""
-
-    def __init__(self, config: SandboxConfig) -> None:
-        self._config = config
-        self._containers, self._folders = _containers(config), _folders()
-        self._descriptors = len(os.listdir("/proc/self/fd"))
-        self._began = time.monotonic()
-
-    def compare(self) -> Played:
-        """Return what is there beyond what was there before; every sandbox must be closed."""
-        descriptors = len(os.listdir("/proc/self/fd")) - self._descriptors
-        more = sorted(_containers(self._config) - self._containers)
-        folders = sorted(_folders() - self._folders)
-        effects = [f"container {one[:12]} was left" for one in more]
-        effects += [f"folder {one} was left" for one in folders]
-        if descriptors > SLACK:
-            effects.append(f"{descriptors} descriptors were left open")
-        return Played(
-            name="nothing_is_left",
-            group="recovery",
-            tries="After all of it, look for containers, folders and descriptors that were left.",
-            status="fail" if effects else "pass",
-            expected="clean",
-            outcome="left" if effects else "clean",
-            detail=f"{descriptors:+d} descriptors, {len(more)} containers, {len(folders)} folders",
-            effects=tuple(effects),
-            seconds=time.monotonic() - self._began,
-        )
-
-
-def _containers(config: SandboxConfig) -> set[str]:
-    """This process's containers; none without Docker."""
-    backend = make_backend(config)
-    try:
-        client = getattr(backend, "client", None)
-        if client is None:
-            return set()
-        label = f"{image.PROJECT}.pid={os.getpid()}"
-        return {one["Id"] for one in client().api.containers(all=True, filters={"label": label})}
-    finally:
-        backend.close()
-
-
-def _folders() -> set[str]:
-    """This process's folders for sockets."""
-    places = {Path(tempfile.gettempdir()), Path("/tmp")}
-    return {str(one) for place in places for one in place.glob(f"{image.FOLDER}-{os.getpid()}-*")}

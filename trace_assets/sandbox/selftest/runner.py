@@ -27,11 +27,11 @@ from trace_assets.sandbox.selftest.attack import (
     of_fault,
     of_log,
     read_log,
+    recorded,
 )
-from trace_assets.sandbox.selftest.between import BETWEEN
-from trace_assets.sandbox.selftest.host import Trap, Watch
-from trace_assets.sandbox.selftest.placement import CLEAN_OBSERVATION, PLACEMENT, Inventory, arm
-from trace_assets.sandbox.selftest.recovery import RECOVERY
+from trace_assets.sandbox.selftest.host import Inventory, Trap, Watch
+from trace_assets.sandbox.selftest.placement import CLEAN_OBSERVATION, PLACEMENT, arm
+from trace_assets.sandbox.selftest.scenarios import BETWEEN, RECOVERY
 from trace_assets.sandbox.session import Session
 
 Listen = Callable[[Played], None]
@@ -229,7 +229,7 @@ class Runner:
         """
         reason = attack.wants(self.pool.isolation_level)
         if reason is not None:
-            return self._record(attack, "skip", Outcome("", reason))
+            return recorded(attack, "skip", Outcome("", reason))
         for _ in range(TRIES):
             with Trap() as trap:
                 played = self._once(attack, trap)
@@ -296,31 +296,8 @@ class Runner:
         if control_ms is not None and control_ms > MAX_CONTROL_MS:
             effects = [*effects, f"control was regained {control_ms:.0f} ms after the deadline"]
         good = is_expected(attack, outcome) and not effects
-        return self._record(
-            attack, "pass" if good else "fail", outcome, tuple(effects), time.monotonic() - began, control_ms
-        )
-
-    @staticmethod
-    def _record(
-        attack: Attack,
-        status: Any,
-        outcome: Outcome,
-        effects: tuple[str, ...] = (),
-        seconds: float = 0.0,
-        control_ms: float | None = None,
-    ) -> Played:
-        return Played(
-            name=attack.name,
-            group=attack.group,
-            tries=attack.tries,
-            status=status,
-            expected=" or ".join(attack.expected),
-            outcome=outcome.name,
-            detail=" ".join(outcome.detail.split())[:1000],
-            effects=effects,
-            seconds=seconds,
-            control_ms=control_ms,
-        )
+        seconds = time.monotonic() - began
+        return recorded(attack, "pass" if good else "fail", outcome, effects, seconds, control_ms)
 
 
 def _only_late(played: Played, attack: Attack) -> bool:
