@@ -6,7 +6,6 @@ Its plots also stand alone as Markdown images, for places that show Markdown, su
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -15,13 +14,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from trace_assets.records import TrainingPoint
 from trace_assets.report import formatting
 from trace_assets.report.data import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED, ReportData, stage_costs
 from trace_assets.report.headline import headline
-from trace_assets.report.plots import stylesheet, svg_markdown
+from trace_assets.report.plots import pictured, stylesheet
 from trace_assets.report.views.deficits import deficits_view, gap_plot
-from trace_assets.report.views.environments import adapters_plot, audit_view, curve_plot, teaching_view
+from trace_assets.report.views.environments import (
+    adapters_plot,
+    audit_view,
+    curve_plot,
+    curves_by_name,
+    teaching_view,
+)
 from trace_assets.report.views.evidence import evidence_view
 from trace_assets.report.views.result import (
     arms_plot,
@@ -230,23 +234,16 @@ def plot_pages(data: ReportData) -> dict[str, str]:
     pages: dict[str, str] = {"result": headline(data)}
     for target in sorted({row.target for row in data.contrasts}):
         n = max(row.n_tasks for row in data.contrasts if row.target == target)
-        plot = svg_markdown(gap_plot(data, target), "gap and coverage")
-        pages[f"gap and coverage in {target}"] = (
-            f"{plot}\n\n95 % intervals over {formatting.count(n, 'task')}."
-        )
+        words = f"95 % intervals over {formatting.count(n, 'task')}."
+        pages |= pictured(f"gap and coverage in {target}", gap_plot(data, target), words)
     if data.summary:
         largest = max(data.overall.values(), key=lambda row: row.n_trials)
-        pages["pass rates"] = (
-            f"{svg_markdown(arms_plot(data), 'pass rates')}\n\n95 % intervals, {basis(largest)}."
-        )
+        pages |= pictured("pass rates", arms_plot(data), f"95 % intervals, {basis(largest)}.")
     if data.adapters:
         n = min(row.validation_n for row in data.adapters)
-        plot = svg_markdown(adapters_plot(data.adapters, data.names), "adapters")
-        pages["adapters"] = f"{plot}\n\nHeld-out seeds, at least {formatting.count(n, 'episode')} a figure."
-    curves: dict[str, list[TrainingPoint]] = defaultdict(list)
-    for point in data.curves:
-        curves[point.name].append(point)
-    for name, points in sorted(curves.items()):
-        plot = svg_markdown(curve_plot(points, data.names.get(name, name)), "learning curve")
-        pages[f"learning curve {name}"] = f"{plot}\n\n{max(p.n for p in points)} rollouts an iteration."
+        words = f"Held-out seeds, at least {formatting.count(n, 'episode')} a figure."
+        pages |= pictured("adapters", adapters_plot(data.adapters, data.names), words)
+    for name, points in curves_by_name(data.curves).items():
+        words = f"{max(p.n for p in points)} rollouts an iteration."
+        pages |= pictured(f"learning curve {name}", curve_plot(points, data.names.get(name, name)), words)
     return pages

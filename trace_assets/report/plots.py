@@ -53,6 +53,11 @@ def svg_markdown(svg: str, title: str = "plot") -> str:
     return f"![{name}](data:image/svg+xml;base64,{data})"
 
 
+def pictured(title: str, svg: str, words: str) -> dict[str, str]:
+    """Return a plot as Markdown by its title, with what is to be known of it; nothing for no plot."""
+    return {title: f"{svg_markdown(svg, title)}\n\n{words}"} if svg else {}
+
+
 def alone(svg: str) -> str:
     """Return the plot as the text of a file of its own.
 
@@ -116,12 +121,15 @@ LINE = 16.0
 
 @dataclass(frozen=True)
 class Dot:
-    """A figure with its interval; `text` says it in words, `note` says what n it rests on."""
+    """A figure with its interval; `text` says it in words, `note` says what n it rests on.
+
+    One that has no figure, or no interval, is not drawn.
+    """
 
     label: str
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     text: str
     note: str = ""
     tone: Tone = ""
@@ -152,14 +160,17 @@ class Sampled:
 def interval_dots(
     dots: Sequence[Dot], *, title: str, reference: float | None = None, low: float = 0.0, high: float = 1.0
 ) -> str:
-    """Draw one interval a row on a common scale, with a dashed line at `reference`."""
+    """Draw one interval a row on a common scale, with a dashed line at `reference`; nothing without a dot."""
+    dots = [dot for dot in dots if None not in (dot.value, dot.low, dot.high)]
+    if not dots:
+        return ""
     left, right = 8, WIDTH - 12
     labels = [wrapped(dot.label, max(10, 56 - len(dot.text))) for dot in dots]
     tops = [46 * place + LINE * sum(len(one) - 1 for one in labels[:place]) for place in range(len(dots) + 1)]
     bottom = tops[-1] + 8
 
-    def at(value: float) -> float:
-        return left + (min(max(value, low), high) - low) / (high - low) * (right - left)
+    def at(value: float | None) -> float:
+        return left + (min(max(value or 0.0, low), high) - low) / (high - low) * (right - left)
 
     parts = []
     quarters = [low + (high - low) * step / 4 for step in range(5)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -15,6 +15,7 @@ from trace_assets.records import Contrast, DecisiveShare, EnvironmentCheck, Sele
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.composition import choice_table as choice_rows
 from trace_assets.report.asset_report.composition import effects_table as effect_rows
+from trace_assets.report.asset_report.training import RATES, arm_row
 from trace_assets.report.data import ReportData, stage_costs
 from trace_assets.report.headline import (
     WHAT_HELPS,
@@ -193,23 +194,22 @@ def _first(reason: str) -> str:
 
 def environment_table(data: ReportData) -> Table:
     """Return the environments with the outcome of their audit."""
-    table = _table("Environments", "generated code, run only in the sandbox")
-    for name in ("capability", "written by", "audit", "base pass rate", "failed checks"):
-        table.add_column(name)
+    rows = []
     for environment in data.environments:
         own = [row for row in data.checks if row.environment_id == environment.environment_id]
         band = next((row for row in own if row.check_id.endswith("pass_band")), None)
-        table.add_row(
-            escape(data.names.get(environment.capability_id, environment.capability_id)),
-            escape(environment.writer),
-            audit_outcome(own),
-            f"{formatting.percent(band.value)} (n = {band.n})"
-            if band and band.value is not None
-            else formatting.NONE,
-            escape("; ".join(f"{row.check_id}: {row.evidence}" for row in own if row.status == "fail"))
-            or "none",
+        passes = f"{formatting.percent(band.value)} (n = {band.n})" if band else ""
+        failed = [f"{row.check_id}: {row.evidence}" for row in own if row.status == "fail"]
+        rows.append(
+            {
+                "capability": data.names.get(environment.capability_id, environment.capability_id),
+                "written by": environment.writer,
+                "audit": audit_outcome(own),
+                "base pass rate": passes if band and band.value is not None else formatting.NONE,
+                "failed checks": "; ".join(failed) or "none",
+            }
         )
-    return table
+    return _filled("Environments", "generated code, run only in the sandbox", rows)
 
 
 def audit_outcome(checks: Sequence[EnvironmentCheck]) -> str:
@@ -230,68 +230,44 @@ def audit_outcome(checks: Sequence[EnvironmentCheck]) -> str:
 
 def adapter_table(data: ReportData) -> Table:
     """Return the adapters with their rates on held-out seeds of their own environment."""
-    table = _table("Adapters", "pass rates on seeds that were not trained on")
-    for name in ("adapter", "before", "after", "episodes", "rollouts", "time"):
-        table.add_column(name)
-    for row in data.adapters:
-        table.add_row(
-            escape(data.names.get(row.name, row.name)),
-            formatting.percent(row.validation_before, row.validation_before_low, row.validation_before_high),
-            formatting.percent(row.validation_after, row.validation_after_low, row.validation_after_high),
-            str(row.validation_n),
-            f"{row.rollouts:,}",
-            formatting.duration(row.seconds),
-        )
-    return table
+    percent = formatting.percent
+    rows = [
+        {
+            "adapter": data.names.get(row.name, row.name),
+            "before": percent(row.validation_before, row.validation_before_low, row.validation_before_high),
+            "after": percent(row.validation_after, row.validation_after_low, row.validation_after_high),
+            "episodes": row.validation_n,
+            "rollouts": f"{row.rollouts:,}",
+            "time": formatting.duration(row.seconds),
+        }
+        for row in data.adapters
+    ]
+    return _filled("Adapters", "pass rates on seeds that were not trained on", rows)
 
 
 def evaluation_table(data: ReportData) -> Table:
     """Return the arms on the test tasks."""
-    table = _table("On tasks never seen before", "differences are paired by task; 95 % intervals")
-    for name in (
-        "arm",
-        "pass rate",
-        "against base, points",
-        "McNemar p",
-        "pass^k",
-        "tasks x trials",
-        "faults",
-    ):
-        table.add_column(name)
-    for arm, row in data.overall.items():
-        style = "bold" if arm == "routed" else ""
-        table.add_row(
-            escape(formatting.arm_name(arm, data.names)),
-            formatting.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),
-            formatting.points(row.delta, row.delta_low, row.delta_high),
-            formatting.p_value(row.mcnemar_p),
-            formatting.percent(row.pass_hat_k),
-            f"{row.n_tasks} x {row.n_trials / max(1, row.n_tasks):.3g}",
-            str(row.n_faults),
-            style=style,
-        )
-    return table
+    rows = []
+    for row in data.overall.values():
+        trials = f"{row.n_tasks} x {row.n_trials / max(1, row.n_tasks):.3g}"
+        shown = {**arm_row(row, data.names), "tasks x trials": trials}
+        rows.append({name: shown[name] for name in (*RATES, "tasks x trials", "faults")})
+    caption = "differences are paired by task; 95 % intervals"
+    bold = formatting.arm_name("routed")
+    return _filled("On tasks never seen before", caption, rows, bold=bold)
 
 
 def effects_table(data: ReportData) -> Table:
     """Return what each adapter adds to a sum, on the validation tasks that are sent there."""
     level = f"{100 * data.set_effects[0].confidence:.2f}"
-    table = _table("Adapters added up", f"validation tasks that are sent to the sum; {level} % intervals")
-    for name in ("sum", "adapter", "adds, points", "tasks", "verdict", "alone", "the sum"):
-        table.add_column(name)
-    for row in effect_rows(data.set_effects, data.names):
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    return table
+    caption = f"validation tasks that are sent to the sum; {level} % intervals"
+    return _filled("Adapters added up", caption, effect_rows(data.set_effects, data.names))
 
 
 def choice_table(data: ReportData) -> Table:
     """Return what validation chose to release, beside the other ways."""
-    table = _table("What is released, by validation tasks", "differences are paired by task; 95 % intervals")
-    for name in ("way", "decision", "pass rate", "behind, points", "tasks"):
-        table.add_column(name)
-    for row in choice_rows(data.choices):
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    return table
+    caption = "differences are paired by task; 95 % intervals"
+    return _filled("What is released, by validation tasks", caption, choice_rows(data.choices))
 
 
 def rounds_table(data: ReportData) -> Table:
@@ -338,6 +314,17 @@ def _spent(spent: dict[str, float]) -> tuple[str, str, str, str]:
         f"{episodes:,.0f}" if episodes else formatting.NONE,
         formatting.money(spent.get("usd", 0.0)),
     )
+
+
+def _filled(title: str, caption: str, rows: Sequence[Mapping[str, object]], bold: str = "") -> Table:
+    """Return rows as a table, their keys as its columns; that of the first column's value `bold` in bold."""
+    table = _table(title, caption)
+    for name in rows[0] if rows else ():
+        table.add_column(name)
+    for row in rows:
+        cells = [str(value) for value in row.values()]
+        table.add_row(*map(escape, cells), style="bold" if bold and cells[0] == bold else "")
+    return table
 
 
 def _table(title: str, caption: str) -> Table:

@@ -14,7 +14,7 @@ from trace_assets.records import (
 )
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import AssetReport, Row
-from trace_assets.report.plots import Dot, interval_dots, svg_markdown
+from trace_assets.report.plots import Dot, interval_dots, pictured
 from trace_assets.routing.sets import members_of
 
 
@@ -31,16 +31,10 @@ def choice_report(rows: Sequence[CompositionChoice]) -> AssetReport:
             tone="strong" if row.chosen else "other" if row.refused else "",
         )
         for row in rows
-        if row.pass_rate is not None and row.pass_rate_low is not None and row.pass_rate_high is not None
     ]
-    pages = {}
-    if dots:
-        plot = interval_dots(dots, title="Pass rate on validation tasks")
-        pages["what is released"] = (
-            f"{svg_markdown(plot, 'choice')}\n\nValidation tasks; 95 % intervals over tasks. What is "
-            "released is drawn strong."
-        )
-    return AssetReport(pages, {"choice": choice_table(rows)})
+    plot = interval_dots(dots, title="Pass rate on validation tasks")
+    words = "Validation tasks; 95 % intervals over tasks. What is released is drawn strong."
+    return AssetReport(pictured("what is released", plot, words), {"choice": choice_table(rows)})
 
 
 def choice_table(rows: Sequence[CompositionChoice]) -> list[Row]:
@@ -80,16 +74,14 @@ def effects_report(
             tone="strong" if row.verdict == "helps" else "other" if row.verdict == "harms" else "",
         )
         for row in rows
-        if row.delta is not None and row.delta_low is not None and row.delta_high is not None
     ]
-    pages = {}
-    if dots:
-        plot = interval_dots(dots, title="What it adds to the sum", reference=0.0, low=-1.0, high=1.0)
-        pages["sums of adapters"] = (
-            f"{svg_markdown(plot, 'effects')}\n\nPass-rate points on the validation tasks that the router "
-            "sends to the sum, with the member minus without it, paired. Together they hold at 95 %: "
-            f"each has a level of {100 * rows[0].confidence:.2f} %."
-        )
+    plot = interval_dots(dots, title="What it adds to the sum", reference=0.0, low=-1.0, high=1.0)
+    words = (
+        "Pass-rate points on the validation tasks that the router sends to the sum, with the member minus "
+        "without it, paired. Together they hold at 95 %: "
+        f"each has a level of {100 * rows[0].confidence:.2f} %."
+    )
+    pages = pictured("sums of adapters", plot, words)
     return AssetReport(pages, {"sums": effects_table(rows, names), "rules": rules_table(rules)})
 
 
@@ -161,25 +153,23 @@ def interference_report(
     dots = [
         Dot(
             label=_label(row, names),
-            value=row.cosine or 0.0,
-            low=row.cosine_low or 0.0,
-            high=row.cosine_high or 0.0,
+            value=row.cosine,
+            low=row.cosine_low,
+            high=row.cosine_high,
             text=_cosine(row),
             note=f"reliability {row.reliability:.2f}",
             tone="other" if row.verdict == "opposed" else "strong" if not row.condition else "",
         )
         for row in shown
     ]
-    pages = {}
-    if dots:
-        plot = interval_dots(
-            dots, title="Cosine of policy gradients at the base policy", reference=0.0, low=-1.0, high=1.0
-        )
-        pages["who pulls which way"] = (
-            f"{svg_markdown(plot, 'interference')}\n\n1: a step for one is a step for the other; 0: they act "
-            "apart and can be added up; -1: a step for one undoes the other. 95 % bootstrap intervals over "
-            f"groups; {len(shown)} of {len(known)} comparisons."
-        )
+    title = "Cosine of policy gradients at the base policy"
+    plot = interval_dots(dots, title=title, reference=0.0, low=-1.0, high=1.0)
+    words = (
+        "1: a step for one is a step for the other; 0: they act apart and can be added up; -1: a step for "
+        "one undoes the other. 95 % bootstrap intervals over groups; "
+        f"{len(shown)} of {len(known)} comparisons."
+    )
+    pages = pictured("who pulls which way", plot, words)
     table: list[Row] = [
         {
             "one": _side(row.capability_id, row.condition, names),

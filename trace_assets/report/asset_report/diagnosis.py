@@ -10,7 +10,7 @@ from trace_assets.records import Capability, Contrast, DecisiveShare, Label, Rep
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import AssetReport, Row
 from trace_assets.report.data import ReportData
-from trace_assets.report.plots import svg_markdown
+from trace_assets.report.plots import pictured
 from trace_assets.report.views.deficits import gap_plot
 from trace_assets.settings import Selection
 
@@ -79,7 +79,8 @@ def contrast_report(
     contrasts: Sequence[Contrast], names: Mapping[str, str], thresholds: Selection
 ) -> AssetReport:
     """Show gap against coverage of every target's candidates, numbered by gap, and all figures."""
-    pages, tables = {}, {}
+    pages: dict[str, str] = {}
+    tables: dict[str, list[Row]] = {}
     for target in sorted({row.target for row in contrasts}):
         own = sorted(
             (row for row in contrasts if row.target == target),
@@ -87,14 +88,14 @@ def contrast_report(
         )
         marks = {row.capability_id: str(place) for place, row in enumerate(own[:MOST_MARKS], 1)}
         data = ReportData(contrasts=own, thresholds=thresholds)
-        plot = svg_markdown(gap_plot(data, target, marks), "gap and coverage")
-        pages[f"gap and coverage in {target}"] = (
-            f"{plot}\n\n{_legend(own[:MOST_MARKS], names)}\n\n"
+        words = (
+            f"{_legend(own[:MOST_MARKS], names)}\n\n"
             "Dashed: the thresholds of [selection] in force then. "
             f"95 % intervals over {formatting.count(max(row.n_tasks for row in own), 'task')}, "
             f"{formatting.count(max(row.n_failed for row in own), 'failure')} of the agent and "
             f"{formatting.count(max(row.n_passed for row in own), 'success', 'successes')}."
         )
+        pages |= pictured(f"gap and coverage in {target}", gap_plot(data, target, marks), words)
         tables[f"candidates of {target}"] = [
             {"#": place, **_figures(row, names)} for place, row in enumerate(own, 1)
         ]
@@ -129,9 +130,9 @@ def selection_report(
         ]
         rows = [row for row in contrasts if row.target == target]
         if rows:
-            plot = svg_markdown(gap_plot(data, target), "gap and coverage")
             n = formatting.count(max(row.n_tasks for row in rows), "task")
-            pages[f"kept in {target}"] = f"{plot}\n\nNumbers: rank of what is kept. 95 % intervals over {n}."
+            words = f"Numbers: rank of what is kept. 95 % intervals over {n}."
+            pages |= pictured(f"kept in {target}", gap_plot(data, target), words)
     return AssetReport(pages, tables)
 
 

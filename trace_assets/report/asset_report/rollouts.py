@@ -18,7 +18,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report import formatting
-from trace_assets.report.plots import Dot, interval_dots, svg_markdown
+from trace_assets.report.plots import Dot, interval_dots, pictured, svg_markdown
 from trace_assets.stats.intervals import Estimate, wilson
 from trace_assets.stats.paired import pass_rate
 
@@ -80,9 +80,9 @@ def share_plot(groups: Sequence[Share], title: str) -> str:
     dots = [
         Dot(
             label=one.name,
-            value=one.estimate.value or 0.0,
-            low=one.estimate.low if one.estimate.low is not None else one.estimate.value or 0.0,
-            high=one.estimate.high if one.estimate.high is not None else one.estimate.value or 0.0,
+            value=one.estimate.value,
+            low=one.estimate.value if one.estimate.low is None else one.estimate.low,
+            high=one.estimate.value if one.estimate.high is None else one.estimate.high,
             text=f"{one.words}, n = {one.n_trials:,}",
             note=f"{formatting.count(one.n_tasks, 'task')}, {formatting.count(one.n_trials, 'trial')}",
         )
@@ -109,8 +109,6 @@ BLAME = {
 
 def base_model_report(base: BaseCheckpoint, low: float, high: float) -> AssetReport:
     """Show the base model's pass rate beside the band it should lie in."""
-    if base.pass_rate is None or base.pass_rate_low is None or base.pass_rate_high is None:
-        return AssetReport()
     dot = Dot(
         label="base model",
         value=base.pass_rate,
@@ -119,9 +117,9 @@ def base_model_report(base: BaseCheckpoint, low: float, high: float) -> AssetRep
         text=f"{formatting.percent(base.pass_rate, base.pass_rate_low, base.pass_rate_high)}, n = {base.n}",
         tone="strong",
     )
-    plot = svg_markdown(interval_dots([dot], title="Pass rate of the base model", reference=low), "pass rate")
+    plot = interval_dots([dot], title="Pass rate of the base model", reference=low)
     words = f"{formatting.count(base.n, 'validation episode')}; wanted {low:.0%} (dashed) to {high:.0%}."
-    return AssetReport(pages={"pass rate": f"{plot}\n\n{words} 95 % interval."})
+    return AssetReport(pictured("pass rate", plot, f"{words} 95 % interval."))
 
 
 def trajectories_report(heads: Sequence[TrajectoryHead], tasks: Mapping[str, Task]) -> AssetReport:

@@ -18,7 +18,7 @@ from trace_assets.records import (
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import AssetReport, Row
 from trace_assets.report.data import ReportData
-from trace_assets.report.plots import Dot, Sampled, interval_dots, reliability, svg_markdown
+from trace_assets.report.plots import Dot, Sampled, interval_dots, pictured, reliability
 from trace_assets.report.views.environments import (
     ATTACKER,
     adapters_plot,
@@ -56,48 +56,40 @@ def audit_report(checks: Sequence[EnvironmentCheck]) -> AssetReport:
 
 def attackers_page(checks: Sequence[EnvironmentCheck]) -> dict[str, str]:
     """Return the attackers' mean rewards as a plot, those that earned most first; none where none played."""
-    played = [
-        check
-        for check in checks
-        if check.check_id.startswith(ATTACKER) and None not in (check.value, check.low, check.high)
-    ]
+    played = [check for check in checks if check.check_id.startswith(ATTACKER) and check.value is not None]
+    strongest = sorted(played, key=lambda check: (-(check.value or 0.0), check.check_id))[:MOST_ATTACKERS]
     dots = [
         Dot(
             label=check.check_id.removeprefix(ATTACKER),
-            value=check.value or 0.0,
-            low=check.low or 0.0,
-            high=check.high or 0.0,
+            value=check.value,
+            low=check.low,
+            high=check.high,
             text=f"{value_text(check)} {interval_text(check)}",
             note=formatting.count(check.n or 0, "seed"),
             tone="other" if check.status == "fail" else "",
         )
-        for check in sorted(played, key=lambda check: (-(check.value or 0.0), check.check_id))[
-            :MOST_ATTACKERS
-        ]
+        for check in strongest
     ]
-    if not dots:
-        return {}
-    plot = svg_markdown(interval_dots(dots, title="Mean reward of the strongest attackers"), "attackers")
+    plot = interval_dots(dots, title="Mean reward of the strongest attackers")
     said = f"Harmful mutants that lost reward: {kill_rate(checks)}."
-    return {
-        "attackers": f"{plot}\n\nMean reward of the {len(dots)} strongest attackers; 95 % intervals. {said}"
-    }
+    words = f"Mean reward of the {len(dots)} strongest attackers; 95 % intervals. {said}"
+    return pictured("attackers", plot, words)
 
 
 def adapter_report(adapter: Adapter, curve: Sequence[TrainingPoint], name: str) -> AssetReport:
     """Show how an adapter learned, and its rate on held-out seeds before and after."""
     pages: dict[str, str] = {}
     if curve:
-        plot = svg_markdown(curve_plot(curve, name), "learning curve")
-        pages["learning curve"] = (
-            f"{plot}\n\nLine: success of {max(point.n for point in curve)} training rollouts an iteration; "
+        words = (
+            f"Line: success of {max(point.n for point in curve)} training rollouts an iteration; "
             "points: held-out seeds; checkpoint kept: "
             f"iteration {adapter.best_iteration}. 95 % intervals as if rollouts were independent."
         )
-    plot = svg_markdown(adapters_plot([adapter], {adapter.name: name}), "before and after training")
+        pages = pictured("learning curve", curve_plot(curve, name), words)
     n = formatting.count(adapter.validation_n, "episode")
-    pages["before and after"] = f"{plot}\n\nHeld-out seeds, {n} on each side; 95 % intervals."
-    return AssetReport(pages)
+    plot = adapters_plot([adapter], {adapter.name: name})
+    words = f"Held-out seeds, {n} on each side; 95 % intervals."
+    return AssetReport(pages | pictured("before and after", plot, words))
 
 
 def harm_report(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping[str, str]) -> AssetReport:
@@ -122,7 +114,6 @@ def harm_report(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping[
             ("own", row.own_delta, row.own_delta_low, row.own_delta_high, row.own_n),
             ("other", row.other_delta, row.other_delta_low, row.other_delta_high, row.other_n),
         )
-        if delta is not None and low is not None and high is not None
     ]
     table: list[Row] = [
         {
@@ -137,16 +128,12 @@ def harm_report(rows: Sequence[NoHarm], excluded: Sequence[str], names: Mapping[
         }
         for row in rows
     ]
-    pages = {}
-    if dots:
-        plot = interval_dots(
-            dots, title="Adapter minus base on own and other skills", reference=0.0, low=-1.0, high=1.0
-        )
-        pages["own and other skills"] = (
-            f"{svg_markdown(plot, 'harm')}\n\nPass-rate points, adapter minus base, paired; n counts "
-            "validation tasks; 95 % intervals over tasks."
-        )
-    return AssetReport(pages, {"harm": table})
+    title = "Adapter minus base on own and other skills"
+    plot = interval_dots(dots, title=title, reference=0.0, low=-1.0, high=1.0)
+    words = (
+        "Pass-rate points, adapter minus base, paired; n counts validation tasks; 95 % intervals over tasks."
+    )
+    return AssetReport(pictured("own and other skills", plot, words), {"harm": table})
 
 
 # What routing and evaluation show: confusion, reliability, and the pass rates of all arms.
@@ -164,18 +151,18 @@ def routing_report(
         scores: Scores of the routers.
         names: Capability id to name.
     """
-    pages = {}
+    pages: dict[str, str] = {}
     for title, (routes, truth) in asked.items():
         known = [route for route in routes if route.task_id in truth]
         if not known:
             continue
         counts = confusion(known, truth)
         right = sum(counts[choice].get(choice, 0) for choice in counts)
-        plot = svg_markdown(confusion_plot(counts, names, title), "confusion")
-        pages[f"confusion of the {title}"] = (
-            f"{plot}\n\nRows: what the task calls for; columns: what was chosen, in the same order. "
+        words = (
+            "Rows: what the task calls for; columns: what was chosen, in the same order. "
             f"{right:,} of {formatting.count(len(known), 'task')} agree."
         )
+        pages |= pictured(f"confusion of the {title}", confusion_plot(counts, names, title), words)
         bins = reliability_bins(
             [float(route.probabilities[route.choice]) for route in known],
             [route.choice == truth[route.task_id] for route in known],
@@ -183,11 +170,12 @@ def routing_report(
         drawn = [
             (Sampled(one.confidence, one.right / one.n, *wilson(one.right, one.n)), one.n) for one in bins
         ]
-        plot = svg_markdown(reliability(drawn, title=f"Reliability of the {title}"), "reliability")
-        pages[f"reliability of the {title}"] = (
-            f"{plot}\n\n{formatting.count(len(known), 'task')} in {len(bins)} of ten bins of equal width; on "
+        words = (
+            f"{formatting.count(len(known), 'task')} in {len(bins)} of ten bins of equal width; on "
             "the dashed line a router is as sure as it is right. 95 % intervals."
         )
+        plot = reliability(drawn, title=f"Reliability of the {title}")
+        pages |= pictured(f"reliability of the {title}", plot, words)
     table: list[Row] = [
         {
             "router": row.router,
@@ -211,11 +199,11 @@ def evaluation_report(
         return AssetReport()
     arms = sorted(data.overall.values(), key=lambda row: place(row.arm))
     largest = max(data.overall.values(), key=lambda row: row.n_trials)
-    plot = svg_markdown(arms_plot(data), "pass rates")
+    words = f"95 % intervals over tasks; {basis(largest)} an arm."
     return AssetReport(
-        {"pass rates of all arms": f"{plot}\n\n95 % intervals over tasks; {basis(largest)} an arm."},
+        pictured("pass rates of all arms", arms_plot(data), words),
         {
-            "pass rates": [_arm(row, data.names) for row in arms],
+            "pass rates": [arm_row(row, data.names) for row in arms],
             "pass rates by skill": _by_skill(summary, [row.arm for row in arms], data.names),
             "regret": [
                 {
@@ -254,7 +242,11 @@ def _by_skill(summary: Sequence[ArmSummary], arms: Sequence[str], names: dict[st
     return table
 
 
-def _arm(row: ArmSummary, names: dict[str, str]) -> Row:
+RATES = ("arm", "pass rate", "against base, points", "McNemar p", "pass^k")
+
+
+def arm_row(row: ArmSummary, names: dict[str, str]) -> Row:
+    """Return what is shown of an arm: its rates, and what they rest on."""
     return {
         "arm": formatting.arm_name(row.arm, names),
         "pass rate": formatting.percent(row.pass_rate, row.pass_rate_low, row.pass_rate_high),

@@ -155,7 +155,7 @@ def teaching_view(data: ReportData) -> dict[str, Any]:
                 "caption": f"Line: success of {max(point.n for point in points)} training rollouts an "
                 "iteration, with 95 % interval as if they were independent. Points: held-out seeds.",
             }
-            for name, points in _curves(data.curves).items()
+            for name, points in curves_by_name(data.curves).items()
         ],
     }
 
@@ -202,7 +202,8 @@ def _name(data: ReportData, adapter: str) -> str:
     return data.names.get(adapter, formatting.arm_name(arm_of(adapter)))
 
 
-def _curves(points: Sequence[TrainingPoint]) -> dict[str, list[TrainingPoint]]:
+def curves_by_name(points: Sequence[TrainingPoint]) -> dict[str, list[TrainingPoint]]:
+    """Return the points of each adapter's curve, the mixed adapter's last."""
     grouped: dict[str, list[TrainingPoint]] = defaultdict(list)
     for point in points:
         grouped[point.name].append(point)

@@ -68,7 +68,6 @@ def arms_plot(data: ReportData) -> str:
             tone="strong" if row.arm == "routed" else "",
         )
         for row in sorted(data.overall.values(), key=lambda row: place(row.arm))
-        if row.pass_rate is not None and row.pass_rate_low is not None and row.pass_rate_high is not None
     ]
     return interval_dots(dots, title="Pass rate of each arm", reference=base.pass_rate if base else None)
 
