@@ -20,10 +20,11 @@ from trace_assets.records import LedgerEntry
 from trace_assets.report.formatting import count, duration, money
 from trace_assets.store.history import Estimate, Range, estimate, history, total
 from trace_assets.study import Study
+from trace_assets.targets.registry import check_named
+from trace_assets.training.base_folder import check_folder
 from trace_assets.workflows.finished_work import finished_work, would_replace
 from trace_assets.workflows.ingest import batches
 from trace_assets.workflows.made_with import marked_items
-from trace_assets.workflows.named import check_base, check_target
 
 SANDBOXED = frozenset({"environment_audit", "pilot", "adapter"})
 """Assets that run generated code."""
@@ -103,14 +104,14 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
     marked = {Item(*name): reason for name, reason in marked_items(study).items()}
     scope = Scope(study, selected)
     if scope.live:
-        check_target(study)
+        check_named(study.settings.targets)
     with prepare_instance(study.home, to_look=True) as instance, kept_connections():
         register_batches(instance, study, live=scope.live)
         planner = Planner(graph(study), instance, selected, standing=scope)
         steps = planner.look(force=marked)
         later = planner.items_after(steps)
         if any(step.item.asset == "base_model" for step in steps):
-            check_base(study)
+            check_folder(study.settings.base_model.path, study.home.path)
         likely = likely_to_follow(planner, study, steps) if steps else []
     at_risk = {
         step.item: (finished_work(study, step.item.asset, step.item.partition), why)

@@ -37,8 +37,8 @@ from trace_assets.store.locks import Holder
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.system.progress import PROGRESS_DIR
+from trace_assets.targets.registry import check_named
 from trace_assets.workflows.made_with import made_otherwise
-from trace_assets.workflows.named import check_target
 
 
 def run_sync(
@@ -79,7 +79,7 @@ def run_sync(
     """
     scope = Scope(study, selection, plays=plays, everything=everything, without=without)
     if live and scope.live:
-        check_target(study)  # at once, and not after hours at the first item that plays it
+        check_named(study.settings.targets)  # at once, and not after hours at the first item that plays it
     console = make_console(stderr=True)
     new = {Item(asset, batch): "new files" for batch in force or {} for asset in ("tasks", "trajectories")}
     once_more = list(again)

@@ -7,7 +7,19 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
+from trace_assets.errors import InputError
+
 _HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?")
+
+
+def check_folder(path: str, home: Path) -> None:
+    """Look whether the base model that the settings name lies where they say; a hub's is not asked for.
+
+    Raises:
+        InputError: Its folder is gone.
+    """
+    if path and (gone := gone_folder(path, home)):
+        raise InputError(gone)
 
 
 def gone_folder(path: str, home: Path | None = None) -> str:

@@ -22,9 +22,10 @@ from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gap_powe
 from trace_assets.store.history import History, history
 from trace_assets.study import Study
 from trace_assets.system.machine import Accelerator, accelerators
+from trace_assets.targets.registry import check_named
+from trace_assets.training.base_folder import check_folder
 from trace_assets.training.presets import GIB, Shape, read_shape, step_memory
 from trace_assets.workflows.forecast import asks_model, forecast, judge_price, judging_of
-from trace_assets.workflows.named import check_base, check_target
 
 RATES = {
     "A100": (312.0, 2.0),
@@ -181,8 +182,8 @@ def budget(study: Study, *, gpu_usd: float = 0.0, found: Sequence[Accelerator] |
     Raises:
         InputError: The settings name a target or a base model that there is none of.
     """
-    check_target(study)
-    check_base(study)
+    check_named(study.settings.targets)
+    check_folder(study.settings.base_model.path, study.home.path)
     settings, missing = study.settings, list[str]()
     devices = list(accelerators() if found is None else found)
     tasks, basis = _tasks(study, missing)

@@ -15,7 +15,7 @@ from trace_assets.assets.environment_audit import _judged
 from trace_assets.diagnosis.llm.budget import read_calls
 from trace_assets.environments.audit.check import NotJudged
 from trace_assets.environments.judge.asking import NO_VERDICT, shown_of
-from trace_assets.environments.judge.question import JudgeQuestion
+from trace_assets.environments.judge.material import JudgeQuestion
 from trace_assets.environments.judge.review import Review, review_question
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import EnvironmentCheck, LedgerEntry

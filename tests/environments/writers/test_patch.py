@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trace_assets.environments.writers.patch import Change, PatchError, changes_in, patched
-from trace_assets.environments.writers.reply import FUNCTIONS, find_mended, problem
+from trace_assets.environments.writers.reply import (
+    FUNCTIONS,
+    Change,
+    PatchError,
+    changes_in,
+    find_mended,
+    patched,
+    problem,
+)
 
 SOURCE = "import json\n\nA = 1\nB = 2\n\n\ndef f():\n    return 1\n\n\ndef g():\n    return 1\n"
 

@@ -24,16 +24,20 @@ from trace_assets.environments.judge.asking import (
     right_beside,
     shown_of,
 )
-from trace_assets.environments.judge.material import EPISODE_TOKENS, EPISODES, Episode, Material, transcript
-from trace_assets.environments.judge.partial import SHOWN, WAYS
-from trace_assets.environments.judge.question import (
+from trace_assets.environments.judge.material import (
+    EPISODE_TOKENS,
+    EPISODES,
     Calls,
+    Episode,
     EpisodeNumber,
     JudgeQuestion,
+    Material,
     Unplayable,
     arguments_in,
     render,
+    transcript,
 )
+from trace_assets.environments.judge.partial import SHOWN, WAYS
 from trace_assets.stats.intervals import wilson
 
 TOLD = 6

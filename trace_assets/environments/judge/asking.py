@@ -14,19 +14,17 @@ from trace_assets.environments.audit.scripted_rollouts import Action, Played
 from trace_assets.environments.judge.looks import Look, further_looks
 from trace_assets.environments.judge.material import (
     Episode,
-    Material,
-    material_of,
-    other_material,
-    transcript,
-)
-from trace_assets.environments.judge.question import (
     JudgeQuestion,
+    Material,
     Said,
     Step,
     Unplayable,
+    material_of,
+    other_material,
     quoted,
     render,
     script_of,
+    transcript,
 )
 
 MOST_DISPUTES = 3

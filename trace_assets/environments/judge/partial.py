@@ -26,16 +26,18 @@ from trace_assets.environments.judge.looks import (
     looks_of,
     shown_look,
 )
-from trace_assets.environments.judge.material import Episode, Material, transcript
-from trace_assets.environments.judge.question import (
+from trace_assets.environments.judge.material import (
+    Episode,
     EpisodeNumber,
     JudgeQuestion,
+    Material,
     Said,
     Steps,
     Unplayable,
     quoted,
     render,
     script_of,
+    transcript,
 )
 from trace_assets.environments.judge.review import claims_against
 from trace_assets.environments.judge.solutions import calls_of

@@ -19,19 +19,17 @@ from trace_assets.environments.judge.asking import (
     shown_of,
 )
 from trace_assets.environments.judge.material import (
-    Material,
-    before_changes,
-    decision,
-    system_of,
-)
-from trace_assets.environments.judge.question import (
     EpisodeNumber,
     JudgeQuestion,
+    Material,
     Said,
     Steps,
     Unplayable,
+    before_changes,
+    decision,
     quoted,
     render,
+    system_of,
 )
 
 GENERAL = ("capability", "lack_unpaid", "untold", "rights_paid")

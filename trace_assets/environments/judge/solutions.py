@@ -17,10 +17,11 @@ from trace_assets.environments.judge.asking import (
     right_beside,
     shown_of,
 )
-from trace_assets.environments.judge.material import Episode, Material
-from trace_assets.environments.judge.question import (
+from trace_assets.environments.judge.material import (
+    Episode,
     EpisodeNumber,
     JudgeQuestion,
+    Material,
     Step,
     Steps,
     Unplayable,

@@ -15,8 +15,7 @@ from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.values import time_of
 from trace_assets.environments.contract.record_rules import RecordRules
 from trace_assets.environments.templates.drawable import drawable, has_maps, known_values, leaves_of
-from trace_assets.environments.templates.object_context import Filled, Ground
-from trace_assets.environments.templates.problems import thin
+from trace_assets.environments.templates.object_context import Filled, Ground, thin
 from trace_assets.environments.templates.requests import CLOSINGS, FRAMES, OPENINGS, sources
 
 # A recipe draws records from values that were seen, and among these are such as forbid what the right way

@@ -11,9 +11,8 @@ from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.contract.requests import Closing
 from trace_assets.environments.contract.wording import RequestPattern
-from trace_assets.environments.templates.object_context import Ground, Sources, sources_of
+from trace_assets.environments.templates.object_context import Ground, Sources, sources_of, thin
 from trace_assets.environments.templates.policy_conditions import right_by_rule
-from trace_assets.environments.templates.problems import thin
 from trace_assets.errors import InputError
 from trace_assets.records import ToolSpec
 

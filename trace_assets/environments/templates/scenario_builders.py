@@ -17,13 +17,15 @@ from trace_assets.environments.templates.drawable import leaves_of
 from trace_assets.environments.templates.object_context import (
     Filled,
     Ground,
+    argument,
     ground_of,
     ground_of_any,
+    one_message,
     read_ground,
+    thin,
 )
 from trace_assets.environments.templates.plan import no_state, plan
 from trace_assets.environments.templates.policy_conditions import other_words, rule_of, scenes_of
-from trace_assets.environments.templates.problems import argument, one_message, thin
 from trace_assets.environments.templates.requests import (
     DENIALS,
     condition,
