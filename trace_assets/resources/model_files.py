@@ -14,7 +14,7 @@ from trace_assets.records import Adapter, BaseCheckpoint
 from trace_assets.store.content import folder_version, text_version
 from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.study import Study
-from trace_assets.training.base_folder import gone_folder
+from trace_assets.training.base_folder import check_folder
 from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.demo_agent.pretraining import RECIPE_FILE
 
@@ -35,8 +35,7 @@ def whole_base(study: Study, base: BaseCheckpoint) -> Path:
     """
     folder = base_place(study, base)
     if not folder.is_absolute() and not folder.is_dir():
-        if gone := gone_folder(str(folder)):
-            raise InputError(gone)
+        check_folder(str(folder))
         return folder  # a name on the hub, whose client compares what it loads
     if not folder.is_dir():
         raise InputError(f"the base model's folder {folder} is gone; {_base_back(base)}.")

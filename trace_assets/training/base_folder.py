@@ -12,8 +12,8 @@ from trace_assets.errors import InputError
 _HUB_NAME = re.compile(r"[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)?")
 
 
-def check_folder(path: str, home: Path) -> None:
-    """Look whether the base model that the settings name lies where they say; a hub's is not asked for.
+def check_folder(path: str, home: Path | None = None) -> None:
+    """Look whether a base model lies where it is said to; a hub's is not asked for.
 
     Raises:
         InputError: Its folder is gone.

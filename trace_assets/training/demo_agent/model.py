@@ -15,7 +15,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import BaseCheckpoint
 from trace_assets.store.content import folder_version, text_version
 from trace_assets.targets.embedded.generator import NUMBERS
-from trace_assets.training.base_folder import gone_folder
+from trace_assets.training.base_folder import check_folder
 from trace_assets.training.demo_agent.tokenizer import build_tokenizer, corpus_texts
 
 if TYPE_CHECKING:
@@ -156,8 +156,7 @@ def describe_model(path: str) -> BaseCheckpoint:
 
     from trace_assets.training.demo_agent.tokenizer import load_tokenizer
 
-    if gone := gone_folder(path):  # before the hub is asked for it
-        raise InputError(gone)
+    check_folder(path)  # before the hub is asked for it
     try:
         config = AutoConfig.from_pretrained(path)
         with torch.device("meta"):
