@@ -109,12 +109,13 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "adapter": (*_PLAYED, "training.grpo:train_adapter", *_SEEDED),
     "mixed_adapter": (*_PLAYED, "training.grpo:train_adapter", "targets.embedded"),
     "joint_adapters": (
-        *(*_PLAYED, "training.joint", "training.grpo:train_adapter", *_SEEDED),
+        *(f"training.joint:train_{name}" for name in ("joint", "sequential", "joining")),
+        *(*_PLAYED, "training.grpo:train_adapter", *_SEEDED),
         *("assets.joint_adapters:environment_of_all", "environments.templates"),
     ),
     "consolidated": (
-        *(*_PLAYED, "training.consolidation", "training.distillation", "training.grpo:train_adapter"),
-        *("assets.consolidated:write_consolidated", "routing", "evaluation", *_SEEDED),
+        *("training.joint:train_consolidated", "training.distillation", "training.grpo:train_adapter"),
+        *(*_PLAYED, "assets.consolidated:write_consolidated", "routing", "evaluation", *_SEEDED),
     ),
     "interference": (*_PLAYED, "training.interference", *_SEEDED),
     "learnability": ("assets.learnability:write_learnability",),

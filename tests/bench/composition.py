@@ -47,9 +47,8 @@ from trace_assets.targets.embedded.generator import MIXES, stream
 from trace_assets.targets.embedded.target import EmbeddedTarget, desk_named
 from trace_assets.targets.protocol import Target
 from trace_assets.training.composition import compose_adapters
-from trace_assets.training.consolidation import Teacher, train_consolidated
 from trace_assets.training.interference import measure, opposed_pairs, pairs_of, unbranched
-from trace_assets.training.joint import train_joint, train_sequential
+from trace_assets.training.joint import Teacher, train_consolidated, train_joint, train_sequential
 from trace_assets.training.plan import Job
 
 SKILLS: dict[Skill, str] = {

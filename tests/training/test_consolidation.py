@@ -11,7 +11,7 @@ from tests.training.test_joint import SECTION, named
 from trace_assets.errors import InputError
 from trace_assets.targets.protocol import Target
 from trace_assets.training.checkpoints import adapter_id
-from trace_assets.training.consolidation import Teacher, distilled_section, lessons, train_consolidated
+from trace_assets.training.joint import Teacher, distilled_section, lessons, train_consolidated
 from trace_assets.training.plan import Job
 
 pytest.importorskip("trl")

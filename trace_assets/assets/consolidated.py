@@ -24,7 +24,7 @@ from trace_assets.routing.sets import sets_of, within
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target
-from trace_assets.training.consolidation import Teacher, train_consolidated
+from trace_assets.training.joint import Teacher, train_consolidated
 from trace_assets.training.plan import Job, OnPoint
 
 PART = CONSOLIDATED

@@ -18,7 +18,7 @@ from trace_assets.errors import InputError
 from trace_assets.policies.lora import load_model
 from trace_assets.records import NO_ADAPTER
 from trace_assets.settings import Training
-from trace_assets.training.consolidation import Teacher
+from trace_assets.training.joint import Teacher
 from trace_assets.training.plan import Plan
 from trace_assets.training.trainer import CHUNK, RunTrainer, common_arguments, on_own_device
 

@@ -27,10 +27,10 @@ from trace_assets.training.checkpoints import (
     read_curve,
     write_adapter,
 )
-from trace_assets.training.consolidation import Teacher
 from trace_assets.training.demonstrations import NOTHING, Rehearsed, demonstrating, rehearsal_rows
 from trace_assets.training.distributed import join_process_group
 from trace_assets.training.episodes import Player, Row
+from trace_assets.training.joint import Teacher
 from trace_assets.training.plan import Job, make_plan
 from trace_assets.training.sampler import open_sampler
 from trace_assets.training.validation import split_held_out
@@ -93,7 +93,7 @@ def train_adapter(
             come of it are a checkpoint like the others, of iteration 0.
         rehearsed: Stored successes of the base model on the target, learned beside them.
         teacher: Whose distributions are learned on the run's own episodes, in place of GRPO; see
-            `trace_assets.training.consolidation`.
+            `trace_assets.training.joint`.
 
     Returns:
         The adapter, and the curve with every iteration once.

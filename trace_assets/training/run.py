@@ -33,11 +33,11 @@ from trace_assets.training.checkpoints import (
     lora_config,
     lora_state,
 )
-from trace_assets.training.consolidation import Teacher
 from trace_assets.training.demonstrations import Demonstrations
 from trace_assets.training.distributed import ProcessGroup
 from trace_assets.training.episodes import Player, Row, is_dead, redraw, to_row
 from trace_assets.training.fsdp import DividedTrainer
+from trace_assets.training.joint import Teacher
 from trace_assets.training.plan import Plan
 from trace_assets.training.trainer import LiveRowTrainer, grpo_config
 from trace_assets.training.validation import Rate, validate

@@ -10,10 +10,9 @@ from trace_assets.diagnosis.detectors.argument_values import StaleValue, Unsuppo
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
-from trace_assets.diagnosis.detectors.limit_exceeded import LimitExceeded
-from trace_assets.diagnosis.detectors.listed_unopened import ListedUnopened
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
 from trace_assets.diagnosis.detectors.missing_looks import (
+    ListedUnopened,
     SkippedCheck,
     UnreadPages,
     UnreadPrerequisite,
@@ -24,7 +23,7 @@ from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.unanswered_state import UnansweredState
+from trace_assets.diagnosis.detectors.unanswered_state import LimitExceeded, UnansweredState
 from trace_assets.diagnosis.detectors.unfinished_work import (
     EndedWithWorkOpen,
     ObjectUntouched,
