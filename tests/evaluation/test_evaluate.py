@@ -141,8 +141,7 @@ def test_the_split_limits_and_processes_that_are_given_are_used(plays: list[tupl
     ((*_, maker, _, _, processes, used),) = plays
     assert used is limits and processes == 5
     assert maker.func is arms.transformers_policy
-    assert maker.args == (Path("base"), ADAPTERS)
-    assert maker.keywords == {"temperature": 0.25, "max_new_tokens": 7, "seed": 11, "dtype": "float32"}
+    assert maker.args == (Path("base"), ADAPTERS, SECTION, limits) and not maker.keywords
 
 
 def test_whoever_makes_policies_is_asked(plays: list[tuple[Any, ...]]) -> None:
@@ -202,8 +201,8 @@ def test_validation_plays_each_sum_once_a_task(plays: list[tuple[Any, ...]]) -> 
     rows, _ = evaluate_sums(Desk(0, 1), Path("base"), SUMS, SECTION, Path("journal"))  # type: ignore[arg-type]
     assert plays[0][2] == ["to-t0+x", "to-t1+x"] and plays[0][4].trials == 1
     maker = plays[0][3]
-    assert (maker.func, maker.args) == (arms.transformers_policy, (Path("base"), SUMS))
-    assert maker.keywords == {"temperature": 0.25, "max_new_tokens": 64, "seed": 11, "dtype": "float32"}
+    once = SECTION.model_copy(update={"trials": 1})
+    assert (maker.func, maker.args) == (arms.transformers_policy, (Path("base"), SUMS, once, Limits()))
     assert {row.arm for row in rows} == {"sum:to-t0+x", "sum:to-t1+x"} and len(rows) == 2 * 2
     assert oracle_choice(rows, [task(0), task(1)]) == {"t0": "to-t0+x", "t1": "to-t1+x"}
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,6 +161,20 @@ def test_a_policy_that_is_down_gives_faults_and_no_failures(tmp_path: Path) -> N
     assert {(row.success, row.reward, row.fault) for row in rows} == {(None, None, "infrastructure")}
 
 
+@pytest.mark.train
+def test_the_engine_acts_as_the_section_and_the_limits_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    made: list[Any] = []
+    engine = "trace_assets.policies.transformers_engine.TransformersPolicy"
+    monkeypatch.setattr(engine, lambda *args, **keywords: made.append((args, keywords)))
+    section = SECTION.model_copy(update={"temperature": 0.25, "seed": 11, "dtype": "float32"})
+    transformers_policy(tmp_path, {"x": tmp_path / "x"}, section, Limits(max_new_tokens=7))
+    said = {"temperature": 0.25, "max_new_tokens": 7, "seed": 11, "dtype": "float32"}
+    assert made == [((tmp_path,), {"adapters": {"x": tmp_path / "x"}, **said})]
+
+
 @pytest.mark.slow
 @pytest.mark.train
 def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
@@ -169,15 +184,9 @@ def test_two_processes_play_what_one_plays(tmp_path: Path) -> None:
 
     base = make_untrained(tmp_path / "base", seed=0)
     _random_adapter(load_model(base), tmp_path / "x")
-    make = partial(
-        transformers_policy,
-        base,
-        {"x": tmp_path / "x"},
-        temperature=1.0,
-        max_new_tokens=8,
-        seed=0,
-    )
     tasks, limits = TARGET.tasks("test")[:6], Limits(max_turns=2, max_new_tokens=8)
+    section = SECTION.model_copy(update={"temperature": 1.0, "seed": 0, "dtype": "auto"})
+    make = partial(transformers_policy, base, {"x": tmp_path / "x"}, section, limits)
     played = [
         play_variants(TARGET, tasks, ["none", "x"], make, SECTION, tmp_path / str(n), n, limits)
         for n in (1, 2)

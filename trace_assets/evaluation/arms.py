@@ -155,15 +155,8 @@ def evaluate(
         chosen[arm] = choices
     asked = {name: tasks_of for name, tasks_of in composed.asked().items() if tasks_of}
     limits = limits or Limits()
-    maker = make_policy or partial(
-        transformers_policy,
-        base_dir,
-        {**adapters, **{name: composed.folders[name] for name in asked}},
-        temperature=section.temperature,
-        max_new_tokens=limits.max_new_tokens,
-        seed=section.seed,
-        dtype=section.dtype,
-    )
+    folders = {**adapters, **{name: composed.folders[name] for name in asked}}
+    maker = make_policy or partial(transformers_policy, base_dir, folders, section, limits)
     sums = {"only": asked} if asked else {}
     played = play_variants(
         target, tasks, [*singles, *sorted(asked)], maker, section, journal_dir, processes, limits, **sums
@@ -205,15 +198,7 @@ def evaluate_sums(
     section = section.model_copy(update={"trials": trials})
     tasks, names = list(target.tasks("validation")), sorted(folders)
     limits = limits or Limits()
-    maker = make_policy or partial(
-        transformers_policy,
-        base_dir,
-        dict(folders),
-        temperature=section.temperature,
-        max_new_tokens=limits.max_new_tokens,
-        seed=section.seed,
-        dtype=section.dtype,
-    )
+    maker = make_policy or partial(transformers_policy, base_dir, dict(folders), section, limits)
     played = play_variants(target, tasks, names, maker, section, journal_dir, processes, limits)
     rows = [
         row

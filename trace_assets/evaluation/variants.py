@@ -36,13 +36,7 @@ class Limits:
 
 
 def transformers_policy(
-    base_dir: Path,
-    adapters: Mapping[str, Path],
-    *,
-    temperature: float,
-    max_new_tokens: int,
-    seed: int,
-    dtype: str = "auto",
+    base_dir: Path, adapters: Mapping[str, Path], section: EvaluationSection, limits: Limits
 ) -> Policy:
     """Make the batched transformers engine with all adapters."""
     from trace_assets.policies.transformers_engine import TransformersPolicy
@@ -50,10 +44,10 @@ def transformers_policy(
     policy: Policy = TransformersPolicy(
         base_dir,
         adapters=adapters,
-        temperature=temperature,
-        max_new_tokens=max_new_tokens,
-        seed=seed,
-        dtype=dtype,
+        temperature=section.temperature,
+        max_new_tokens=limits.max_new_tokens,
+        seed=section.seed,
+        dtype=section.dtype,
     )
     return policy
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TypeVar
+from typing import IO, Required, TypedDict, TypeVar, Unpack
 
 from pydantic import ValidationError
 
@@ -126,31 +126,22 @@ ENOUGH_FAULTS = 20
 """Trials that must have ended before a run can be given up."""
 
 
+class Playing(TypedDict, total=False):
+    """How trials are played; see `roll_out`."""
+
+    max_turns: Required[int]
+    concurrency: int
+    journal: Journal | None
+    known: Mapping[str, Trajectory] | None
+    title: str | None
+    fault_share: float
+
+
 def run_rollouts(
-    target: Target,
-    trials: Sequence[Trial],
-    policy: Policy,
-    *,
-    max_turns: int,
-    concurrency: int = 64,
-    journal: Journal | None = None,
-    known: Mapping[str, Trajectory] | None = None,
-    title: str | None = None,
-    fault_share: float = 0.5,
+    target: Target, trials: Sequence[Trial], policy: Policy, **playing: Unpack[Playing]
 ) -> list[Trajectory]:
     """Play trials and return their trajectories, sorted by trajectory id; see `roll_out`."""
-    work = roll_out(
-        target,
-        trials,
-        policy,
-        max_turns=max_turns,
-        concurrency=concurrency,
-        journal=journal,
-        known=known,
-        title=title,
-        fault_share=fault_share,
-    )
-    rollouts = finish(work)
+    rollouts = finish(roll_out(target, trials, policy, **playing))
     return sorted((rollout.trajectory for rollout in rollouts), key=lambda item: item.trajectory_id)
 
 

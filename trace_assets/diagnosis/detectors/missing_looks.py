@@ -76,9 +76,7 @@ class UnreadPrerequisite:
             if step.tool in reads and not step.failed and not step.by_user
         ]
         shown: list[int] = []
-        for step in transcript.calls(args["tool"], ok=True):
-            if step.by_user:
-                continue
+        for step in transcript.own_calls(args["tool"], ok=True):
             before = [at for at in looked if at < step.index]
             if not before:
                 return lacking(f"{step.tool} was called without {' or '.join(reads)} before", step.index)
@@ -124,11 +122,9 @@ class WriteWithoutRead:
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
-        reads = [step for step in transcript.calls(args["read"]) if not step.failed and not step.by_user]
+        reads = transcript.own_calls(args["read"], ok=True)
         shown: list[int] = []
-        for step in transcript.calls(args["tool"]):
-            if step.by_user:
-                continue
+        for step in transcript.own_calls(args["tool"]):
             name = normal(step.given.get(args["argument"]))
             before = [read.index for read in reads if read.end < step.index and name in read.objects]
             if not before:
@@ -240,7 +236,7 @@ class UnreadPages:
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
-        steps = [step for step in transcript.calls(args["tool"], ok=True) if not step.by_user]
+        steps = transcript.own_calls(args["tool"], ok=True)
         parts = [place for place, step in enumerate(steps) if goes_on(step.result)]
         if not parts:
             return NOT_NEEDED

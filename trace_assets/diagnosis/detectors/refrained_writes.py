@@ -102,9 +102,7 @@ class WriteAgainstState:
     def _written(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding | None:
         """Return what shows that the tool was called in the state, None when it was not."""
         field, value = args["field"], args["value"]
-        for step in transcript.calls(args["tool"]):
-            if step.by_user:
-                continue
+        for step in transcript.own_calls(args["tool"]):
             name = normal(step.given.get(args["argument"]))
             state = transcript.state(name, field, step.index)
             if state is not None and state[1] == value:

@@ -317,6 +317,10 @@ class Transcript:
         """Return the calls of one tool in order; with `ok` only those that succeeded."""
         return [step for step in self.by_tool.get(str(tool), ()) if not (ok and step.failed)]
 
+    def own_calls(self, tool: object, *, ok: bool = False) -> list[Step]:
+        """Return those of `calls` that the agent made, and no user."""
+        return [step for step in self.calls(tool, ok=ok) if not step.by_user]
+
     def state(self, name: str, field: str, before: int) -> tuple[int, str] | None:
         """Return where and as what a field of an object was last seen before a message, None when never."""
         for seen in reversed(self.observations.get(name, ())):

@@ -121,8 +121,8 @@ class UnfinishedDeed:
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
-        begun = [step for step in transcript.calls(args["first"], ok=True) if not step.by_user]
-        done = [step for step in transcript.calls(args["tool"]) if not step.by_user]
+        begun = transcript.own_calls(args["first"], ok=True)
+        done = transcript.own_calls(args["tool"])
         if not begun:
             return NOT_NEEDED
         after = [step for step in done if step.index > begun[0].index]

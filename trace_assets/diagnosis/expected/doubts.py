@@ -137,9 +137,7 @@ def _missed_values(facts: Facts, task_id: str) -> Iterator[tuple[int, ExpectedAc
             given: list[Any] = []
             policies = set[str]()
             for one in facts.of_task[task_id]:
-                made = [
-                    step for step in facts.transcript(one).calls(action.name, ok=True) if not step.by_user
-                ]
+                made = facts.transcript(one).own_calls(action.name, ok=True)
                 if made:
                     given.append(made[-1].arguments.get(name))
                     policies.add(one.policy)

@@ -140,18 +140,10 @@ class PlayedWorld:
         Args:
             adapters: Name to PEFT folder.
         """
-        study, section, limits = self.study, self.study.settings.evaluation, self._limits
+        study, section = self.study, self.study.settings.evaluation
         if section.engine == "vllm":
             return partial(open_evaluation_vllm, study, adapters)
-        return partial(
-            transformers_policy,
-            base_folder(study),
-            adapters,
-            temperature=section.temperature,
-            max_new_tokens=limits.max_new_tokens,
-            seed=section.seed,
-            dtype=section.dtype,
-        )
+        return partial(transformers_policy, base_folder(study), adapters, section, self._limits)
 
     @property
     def _limits(self) -> Limits:
