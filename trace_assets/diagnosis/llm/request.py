@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ConfigDict
 
 from trace_assets.diagnosis.llm.reading import read_reply
+from trace_assets.shipped import prompt
 
 Kind = Literal["discover", "merge", "label", "cause", "triage", "reflect"]
 
@@ -132,20 +132,10 @@ def _schema_of(answer: type[Answer]) -> dict[str, Any]:
     return answer.model_json_schema()  # takes longer than all else of a question
 
 
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("trace_assets.diagnosis.llm", "prompts"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=False,
-        autoescape=False,  # prompts are text, not HTML
-    )
-
-
 def render(name: str, **values: Any) -> str:
     """Return a prompt with its values filled in; a value that is missing is an error.
 
     >>> "ends too early" in render("repair.md", complaints=["it ends too early"], in_parts=False)
     True
     """
-    return _environment().get_template(name).render(**values).strip()
+    return prompt("diagnosis.llm", name, values)

@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError
 from trace_assets.sandbox import SandboxedEnvironment
+from trace_assets.shipped import text_templates
 from trace_assets.store.files import write_text
 from trace_assets.targets import seeds
 
@@ -139,13 +139,7 @@ def render(file: str, **values: Any) -> str:
 
 @cache
 def _templates() -> Any:
-    import jinja2
-
-    folder = resources.files("trace_assets.environments.exports").joinpath("templates")
-    loader = jinja2.FunctionLoader(lambda file: folder.joinpath(file).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(  # the output is Python, not HTML
-        loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
-    )
+    environment = text_templates("environments.exports", "templates")
     environment.filters["py"] = repr
     environment.filters["line"] = line
     return environment

@@ -7,10 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Annotated, Any, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BeforeValidator
 
 from trace_assets.diagnosis.llm.reading import numbers_in
@@ -18,6 +16,7 @@ from trace_assets.diagnosis.llm.request import A, Answer, Question
 from trace_assets.diagnosis.llm.transcript import estimate_tokens
 from trace_assets.environments.audit.check import Subject
 from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, calls_in
+from trace_assets.shipped import prompt
 
 EPISODES = 8
 """Episodes that a judge is shown at the most."""
@@ -382,19 +381,9 @@ def arguments_in(text: str) -> dict[str, Any]:
     return given
 
 
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("trace_assets.environments.judge", "prompts"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=False,
-        autoescape=False,  # prompts are text, not HTML
-    )
-
-
 def render(file: str, **values: Any) -> str:
     """Return a prompt with its values filled in; a value that is missing is an error."""
-    return _environment().get_template(file).render(**values).strip()
+    return prompt("environments.judge", file, values)
 
 
 def quoted(quote: str, text: str) -> bool:

@@ -6,15 +6,13 @@ import inspect
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
 from trace_assets.environments.audit.fidelity_results import MOST_STATES
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.records import CapabilitySpec, FailedCheck, Label, Message, Trajectory
+from trace_assets.shipped import prompt
 
 MOST_CHECKS = 12
 """Failed checks that are told at once, errors first."""
@@ -28,23 +26,13 @@ _WITHHELD = frozenset({"reference", "n_trajectories"})
 """Parts of a contract that a writer is not shown: episodes kept for measuring fidelity among them."""
 
 
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("trace_assets.environments.writers", "prompts"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=False,
-        autoescape=False,  # prompts are text, not HTML
-    )
-
-
 def render(file: str, **values: Any) -> str:
     """Return a prompt with its values filled in; a value that is missing is an error.
 
     >>> "where it stopped" in render("continue.md", ending="x = ")
     True
     """
-    return _environment().get_template(file).render(**values).strip()
+    return prompt("environments.writers", file, values)
 
 
 def instructions(contract: TargetContract, tokens: int) -> str:

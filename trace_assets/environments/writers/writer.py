@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import pprint
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.families import AT_ONCE, FAMILIES, Recipe
 from trace_assets.environments.templates.plan import FEATURES
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, Environment, EnvironmentCheck
+from trace_assets.shipped import text_templates
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 
 @runtime_checkable
@@ -159,7 +161,7 @@ class RecipeWriter:
             InputError: The contract shows too little of what the recipe needs; the message names it.
         """
         filled = self._recipe.fill(spec, contract)
-        source: str = _template(filled.template or self._recipe.template).render(
+        return _template(filled.template or self._recipe.template).render(
             title=_line(spec.name) or spec.capability_id,
             capability=_line(spec.description),
             recipe=self._recipe.template,
@@ -169,7 +171,6 @@ class RecipeWriter:
             p={name: name in filled.features for name in FEATURES},
             look_key='PLAN["read_key"]' if "read_key" in filled.features else 'PLAN["key"]',
         )
-        return source
 
     def mend(
         self,
@@ -206,13 +207,5 @@ def _line(text: str) -> str:
     return " ".join(text.replace("\\", "/").replace('"', "'").split())
 
 
-@cache
-def _template(name: str) -> Any:
-    import jinja2
-
-    folder = resources.files("trace_assets.environments").joinpath("templates")
-    loader = jinja2.FunctionLoader(lambda file: folder.joinpath(file).read_text(encoding="utf-8"))
-    environment = jinja2.Environment(  # the output is Python, not HTML
-        loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
-    )
-    return environment.get_template(f"{name}.py.jinja")
+def _template(name: str) -> Template:
+    return text_templates("environments", "templates").get_template(f"{name}.py.jinja")
