@@ -265,7 +265,7 @@ class BaseRun:
         import torch
 
         from trace_assets.policies.sampling import accelerator
-        from trace_assets.training.demo_agent.model import Muon
+        from trace_assets.training.demo_agent.muon import Muon
 
         self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)
         self.desk, self.hints = desk, hints
