@@ -48,6 +48,20 @@ def test_a_model_without_a_server_is_told_so_at_once(
     assert "analyst.base_url" in captured.err and not captured.out
 
 
+def test_what_a_model_costs_and_is_not_told_is_said_before_it_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = str(simulation_file(tmp_path / "desk.json", "desk", n=3, lacking=1))
+    server = ("--analyst", "m", "--base-url", "http://127.0.0.1:9/v1", "--set", "analyst.retries=0")
+    assert trace(monkeypatch, "diagnose", path, *server) == 3
+    said = capfd.readouterr().err
+    warned, foreseen, failed = (
+        said.find(one) for one in ("warning", "triage: 1 requests", "mend analyst.base_url")
+    )
+    assert 0 <= warned < foreseen < failed, said
+    assert "trace contract tau2:desk --policy FILE --tools FILE" in said
+
+
 def test_bad_file_beside_a_good_one_is_told_and_the_good_one_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,7 +29,13 @@ from trace_assets.resources.analysts import analyst_section, open_detectors, ope
 from trace_assets.settings import Analyst
 from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
 from trace_assets.study import Study
-from trace_assets.workflows.forecast import Forecast, asks_model, forecast, spent_so_far
+from trace_assets.workflows.forecast import (
+    Forecast,
+    asks_model,
+    forecast,
+    spent_so_far,
+    unknown_means,
+)
 
 
 def compare(
@@ -345,6 +351,23 @@ def check(
     else:
         findings = examine_analyst(load_analyst(analyst), trajectories)
     raise report_findings(findings, as_json=as_json)
+
+
+def warn_of_unknown(study: Study) -> None:
+    """Say of which agents a model would not be told the policy or the tools, and how to give them.
+
+    Before anything is spent: the answers are remembered, and what is given later has all asked anew.
+    """
+    console = make_console(stderr=True)
+    for target, missing in unknown_means(study).items():
+        options = " ".join(f"--{name} FILE" for name in missing)
+        console.print(
+            f"[yellow]warning[/] {escape(target)}: its agent's {' and '.join(missing)} are not known here, "
+            "and a model that is not told them cannot hold the agent to them. Give them first: "
+            f"trace contract {escape(target)} {options}",
+            soft_wrap=True,
+            highlight=False,
+        )
 
 
 def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:

@@ -56,7 +56,8 @@ DIAGNOSIS = (
 """What `trace diagnose` brings up to date."""
 
 TRIAGED = ("tasks", "trajectories", "triage", "config/targets", "config/rollouts", "config/triage")
-"""What it brings up to date first, where the cost of a model is to be forecast."""
+"""What it brings up to date first, where a model is asked: whose failures they are says what more it costs.
+Where a model triages too, that is foreseen before it."""
 DISCOVERED = (*TRIAGED, "suspect_tasks", "capability_dictionary", "batch_capabilities", "config/discovery")
 """What comes next: then it is known what the labels will cost."""
 
@@ -244,7 +245,7 @@ def diagnose(
     and what was answered before is not asked again.
     """
     from trace_assets.cli.data import take_in, tell_taken_in
-    from trace_assets.cli.diagnosis import agree_on_spending
+    from trace_assets.cli.diagnosis import agree_on_spending, warn_of_unknown
     from trace_assets.cli.tables import print_diagnosis
     from trace_assets.diagnosis.llm.client import require_server
     from trace_assets.resources.analysts import analyst_section, chosen_policy, players
@@ -273,11 +274,16 @@ def diagnose(
             raise InputError(f"there is no task batch '{name}'; there are {', '.join(there)}.")
     chosen = batch or there
     if asks_model(study):
+        warn_of_unknown(study)
+        triage_pays = bool(study.settings.triage.model)
+        if triage_pays:
+            agree_on_spending(study, yes, quiet=as_json)
         for part in (TRIAGED, DISCOVERED):
             first = bring_up_to_date(study, part, chosen, quiet=as_json)
             if first.exit_code:
                 raise typer.Exit(first.exit_code)
-            agree_on_spending(study, yes or part is DISCOVERED, quiet=as_json)
+            if part is DISCOVERED or not triage_pays:
+                agree_on_spending(study, yes or part is DISCOVERED, quiet=as_json)
     synced = bring_up_to_date(study, DIAGNOSIS, chosen, quiet=as_json)
     print_diagnosis(study, make_console(), as_json=as_json)
     tell_settings(study)

@@ -104,6 +104,17 @@ def paid_stages(study: Study) -> list[str]:
     return [asset for asset, is_named in named.items() if is_named]
 
 
+def unknown_means(study: Study) -> dict[str, list[str]]:
+    """Return by target what a model that reads its runs would not be told: `policy`, `tools`, or both."""
+    found = {}
+    for target, runs in sorted(by_target(read_trajectories(study.store)).items()):
+        context = context_of(study, target, runs, outcomes_known=True)
+        known = {"policy": bool(context.policy.strip()), "tools": bool(context.tools)}
+        if missing := [name for name, there in known.items() if not there]:
+            found[target] = missing
+    return found
+
+
 def spent_so_far(study: Study) -> float:
     """Return what this home has spent on model calls, in USD."""
     return totals(read_calls(study.home.answers)).usd
@@ -170,7 +181,9 @@ def _causes(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
 def _further(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     """One reading: each failure that it names something for has one new candidate, put to every run."""
     section, labels, tally = study.settings.discovery, study.settings.labels, _Tally(study)
-    usable, known = usable_runs(study), study.store.read(Capability)
+    usable, known = set(usable_runs(study)), study.store.read(Capability)
+    if not study.store.partitions(Triage):  # not known yet whose the failures are: all may be the agent's
+        usable = {one.trajectory_id for group in groups.values() for one in group}
     labelled = {row.trajectory_id for row in study.store.read(Label)}
     assumed = ""
     for target, every in groups.items():

@@ -32,11 +32,12 @@ from trace_assets.records import (
     Trajectory,
     Triage,
 )
+from trace_assets.resources.contract import describe_target
 from trace_assets.settings import SECTIONS, Settings, load_settings
 from trace_assets.store import Home
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
-from trace_assets.workflows.forecast import forecast
+from trace_assets.workflows.forecast import forecast, unknown_means
 
 BATCH = "rehearsal"
 Make = Callable[..., Study]
@@ -359,6 +360,39 @@ def test_the_forecast_is_close_and_falls_to_nothing(honest: ChatServer, make_stu
     assert (left["discovery"], left["labels"]) == (0, 0)
     failed = sum(row.fault == "agent" for row in study.store.read(Triage))
     assert left["lack_causes"] == failed, "one request a failure, at the most"
+
+
+@pytest.mark.ci
+def test_what_a_model_would_not_be_told_is_known_before_it_is_asked(
+    honest: ChatServer, make_study: Make, judged: list[Trajectory], tmp_path: Path
+) -> None:
+    bare = [tuple(said for said in one.messages if said.role != "system") for one in judged[:4]]
+    runs = [
+        one.model_copy(update={"target": "logs", "messages": messages})
+        for one, messages in zip(judged, bare, strict=False)
+    ]
+    study = make_study(honest.url, runs)
+    assert unknown_means(study) == {"logs": ["policy", "tools"]}
+    rules = tmp_path / "rules.txt"
+    rules.write_text("Look an order up before anything is done to it.")
+    describe_target(study, "logs", None, rules)
+    assert unknown_means(study) == {"logs": ["tools"]}
+    shown = Message(role="system", content="Look an order up before anything is done to it.")
+    tools = [{"type": "function", "function": {"name": "look_up", "description": "Shows one order."}}]
+    told = {"messages": (shown, *runs[0].messages), "metadata": {"tools": tools}, "target": "others"}
+    write_trajectories(study.store, [runs[0].model_copy(update=told)], BATCH)
+    assert unknown_means(study) == {}
+
+
+@pytest.mark.ci
+def test_before_triage_the_forecast_takes_all_failures_for_the_agents(
+    honest: ChatServer, make_study: Make, judged: list[Trajectory], tmp_path: Path
+) -> None:
+    study = make_study(honest.url, **{"triage.model": "m"})
+    untouched = Study(Home.open(tmp_path / "untouched"), study.settings)
+    write_trajectories(untouched.store, judged, BATCH)
+    before, after = ({row.stage: row.calls for row in forecast(one)} for one in (untouched, study))
+    assert before == after and min(before.values()) > 0
 
 
 def test_connection_prices_and_caps_feed_no_stage() -> None:
