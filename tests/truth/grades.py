@@ -63,10 +63,18 @@ def label_key(trajectory_id: str, capability: Capability) -> str:
 
 @cache
 def judgements() -> Mapping[str, tuple[bool, bool, bool]]:
-    """Return by key what was judged by hand."""
+    """Return by key what was judged by hand; of several judges the least counts."""
     path = TABLES / "judgements.jsonl"
     rows = (json.loads(line) for line in path.read_text("utf-8").splitlines()) if path.exists() else ()
-    return {row["label"]: (row["occurs"], row["deficiency"], row["decisive"]) for row in rows}
+    found: dict[str, tuple[bool, bool, bool]] = {}
+    for row in rows:
+        before = found.get(row["label"], (True, True, True))
+        found[row["label"]] = (
+            before[0] and row["occurs"],
+            before[1] and row["deficiency"],
+            before[2] and row["decisive"],
+        )
+    return found
 
 
 def tools_of(outcome: Outcome) -> frozenset[str]:

@@ -49,7 +49,7 @@ def packet(capabilities: Iterable[Capability], readings: Sequence[Mapping[str, A
 
     Args:
         capabilities: Those of equal words once.
-        readings: As `unread` has them; those of other parties are left out.
+        readings: As `unread` or `notes` has them; those of other parties are left out.
         seed: Of the order.
     """
     rng = random.Random(seed)
@@ -62,7 +62,11 @@ def packet(capabilities: Iterable[Capability], readings: Sequence[Mapping[str, A
         for place, key in enumerate(keys, start=1)
     ]
     told = [
-        {"id": f"R{place}", "lacking": _words(one["capability"]), "what happened": one["cause"]}
+        {
+            "id": f"R{place}",
+            "lacking": _words(one),
+            "what happened": one["cause"],
+        }
         for place, one in enumerate(notes, start=1)
     ]
     text = ASKED.read_text("utf-8")
@@ -76,8 +80,8 @@ def packet(capabilities: Iterable[Capability], readings: Sequence[Mapping[str, A
     )
 
 
-def _words(capability: str) -> str:
-    return capability.removeprefix("other: ").replace("_", " ")
+def _words(reading: Mapping[str, Any]) -> str:
+    return str(reading.get("lacking") or reading["capability"].removeprefix("other: ").replace("_", " "))
 
 
 def answered(asked: Packet, reply: str, judge: str) -> dict[str, Any]:

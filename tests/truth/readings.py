@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -115,12 +115,7 @@ def read_readings(trajectories: Sequence[Trajectory]) -> Readings:
     """
     known = {one.trajectory_id: one for one in trajectories}
     return parse_readings(
-        (
-            (json.loads(line), known[trajectory])
-            for file in sorted(_readings_folder().glob("*.jsonl"))
-            for line in file.read_text("utf-8").splitlines()
-            if line.strip() and (trajectory := json.loads(line)["simulation_id"]) in known
-        ),
+        ((row, known[row["simulation_id"]]) for row in _rows(known)),
         table("texts.json"),
         table("fatal.json"),
     )
@@ -162,6 +157,50 @@ def parse_readings(
             confidence=row.get("confidence", ""),
         )
     return Readings(failed, passed)
+
+
+def notes(trajectories: Sequence[Trajectory]) -> list[dict[str, Any]]:
+    """Return what was read of failed runs in the form of `unread`, with the words that a judge is told.
+
+    `capability` and `also` are clusters, so that one thing in other words counts as one; `last` is the
+    agent's last message.
+    """
+    known = {one.trajectory_id: one for one in trajectories}
+    read, found = read_readings(trajectories).failed, []
+    for row in _rows(known):
+        if row.get("passed"):
+            continue
+        one = read[row["simulation_id"]]
+        found.append(
+            {
+                "run": one.trajectory_id,
+                "set": Path(one.file).stem,
+                "fault": one.fault,
+                "fault_also": sorted(one.fault_also),
+                "decisive_message": one.decisive,
+                "last": last_of(known[one.trajectory_id].messages),
+                "capability": next(iter(one.first), ""),
+                "also": sorted(one.named - one.first),
+                "cause": row["cause"],
+                "lacking": row["capability"],
+                "lacking_also": row["capability_also"],
+                "would_pass": row["would_pass"],
+            }
+        )
+    return found
+
+
+def last_of(messages: Sequence[object]) -> int:
+    """Return the place of the agent's last message; the last of all where it said nothing."""
+    places = [i for i, one in enumerate(messages) if getattr(one, "role", "") == "assistant"]
+    return places[-1] if places else len(messages) - 1
+
+
+def _rows(known: Collection[str]) -> Iterator[Mapping[str, Any]]:
+    for file in sorted(_readings_folder().glob("*.jsonl")):
+        for line in file.read_text("utf-8").splitlines():
+            if line.strip() and (row := json.loads(line))["simulation_id"] in known:
+                yield row
 
 
 def _cluster(text: str, texts: Mapping[str, str]) -> str:

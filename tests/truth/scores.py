@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from tests.truth.clusters import about, names
 from tests.truth.grades import Grade, grade_labels, tools_of
 from tests.truth.outcome import Outcome
-from tests.truth.readings import PassedReading, Reading, Readings
+from tests.truth.readings import PassedReading, Reading, Readings, last_of
 from trace_assets.records import Contrast, FailureCause, SelectedCapability
 from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
@@ -337,7 +337,7 @@ def score_causes(outcomes: Sequence[Outcome], readings: Readings) -> CauseScore:
         tools = tools_of(outcome)
         what = {one.capability_id: about(one, tools) for one in outcome.diagnosed.capabilities}
         labels = {(one.trajectory_id, one.capability_id): one for one in outcome.diagnosed.labels}
-        last = {one.trajectory_id: _last(one.messages) for one in outcome.diagnosed.trajectories}
+        last = {one.trajectory_id: last_of(one.messages) for one in outcome.diagnosed.trajectories}
         for cause in outcome.causes:
             reading = readings.failed.get(cause.trajectory_id)
             if reading is None:
@@ -358,12 +358,13 @@ def score_causes(outcomes: Sequence[Outcome], readings: Readings) -> CauseScore:
                 )
             rows.append((reading, cause, said, last[cause.trajectory_id]))
     agents = [row for row in rows if row[0].fault == "agent"]
+    aways = [apart(reading.decisive, cause.decisive_message, last) for reading, cause, _, last in rows]
     confidences = sorted({cause.confidence for _, cause, _, _ in rows})
     accused = [cause for outcome in outcomes for cause in outcome.accused]
     return CauseScore(
         party=share(cause.party == reading.fault for reading, cause, _, _ in rows),
-        exact=share(_apart(reading, cause, last) == 0 for reading, cause, _, last in rows),
-        within=share(_apart(reading, cause, last) <= WITHIN for reading, cause, _, last in rows),
+        exact=share(away == 0 for away in aways),
+        within=share(away <= WITHIN for away in aways),
         first=share(not said.isdisjoint(reading.first) for reading, _, said, _ in agents),
         sinking=share(not said.isdisjoint(reading.sinking) for reading, _, said, _ in agents),
         named=share(not said.isdisjoint(reading.named) for reading, _, said, _ in agents),
@@ -382,21 +383,17 @@ def score_causes(outcomes: Sequence[Outcome], readings: Readings) -> CauseScore:
     )
 
 
-def _apart(reading: Reading, cause: FailureCause, last: int) -> float:
-    """Return how many messages lie between what is said and what was read.
+def apart(read: int | None, said: int | None, last: int | None) -> float:
+    """Return how many messages lie between the decisive one as read and as said.
 
     An absence up to the end has no message: None stands for it, and so does the agent's last message.
+
+    >>> apart(3, 5, 9), apart(None, 9, 9), apart(None, 8, 9), apart(3, None, 9)
+    (2, 0, inf, inf)
     """
-    if reading.decisive is None:
-        return 0 if cause.decisive_message is None or cause.decisive_message >= last else float("inf")
-    if cause.decisive_message is None:
-        return float("inf")
-    return abs(reading.decisive - cause.decisive_message)
-
-
-def _last(messages: Sequence[object]) -> int:
-    places = [i for i, one in enumerate(messages) if getattr(one, "role", "") == "assistant"]
-    return places[-1] if places else len(messages) - 1
+    if read is None:
+        return 0 if said is None or (last is not None and said >= last) else float("inf")
+    return float("inf") if said is None else abs(read - said)
 
 
 def all_grades(outcomes: Sequence[Outcome], readings: Readings) -> list[Grade]:

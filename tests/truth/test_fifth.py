@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.truth.readings import TABLES
+from tests.truth.scores import Share
 from tests.truth.test_unread import cause
-from tests.truth.unread import Share, figures, unread
+from tests.truth.unread import figures, unread
 
 ROWS = {
     "party right": "party right",
@@ -29,10 +30,6 @@ SAID = {one["run"]: one for one in table("fifth_said")}
 AGENTS = [one["run"] for one in READINGS if one["fault"] == "agent"]
 
 
-def told(share: Share) -> str:
-    return str(share).replace("%", "\0", 1).replace("%", "").replace("\0", " %")
-
-
 def row(name: str) -> str:
     (found,) = (
         line
@@ -49,7 +46,7 @@ def test_parties_and_messages_are_as_the_page_says(way: str) -> None:
     assert found["always the agent"] == Share(len(AGENTS), 24)
     for figure, name in ROWS.items():
         cell = row(name).split("|")[2 if way == "rules" else 3]
-        assert cell.strip().strip("*") == told(found[figure]), name
+        assert cell.strip().strip("*") == str(found[figure]), name
     true = found["accusations of others that are true"]
     cell = row("accusations of others that are true").split("|")[2 if way == "rules" else 3]
     assert cell.strip() == f"{true.hits} of {true.n}"
@@ -69,8 +66,8 @@ def judged_same(run: str, key: str) -> bool:
 def test_capabilities_are_as_the_page_says() -> None:
     named = [SAID[run]["model"]["capability"] for run in AGENTS]
     right = sum(key is not None and judged_same(run, key) for run, key in zip(AGENTS, named, strict=True))
-    assert f"**{told(Share(right, len(AGENTS)))}**" in row("the capability named says the cause")
-    assert told(Share(sum(key is None for key in named), len(AGENTS))) in row(
+    assert f"**{Share(right, len(AGENTS))!s}**" in row("the capability named says the cause")
+    assert str(Share(sum(key is None for key in named), len(AGENTS))) in row(
         "agent's failures without a capability"
     )
     sets = {one["run"]: one["set"] for one in READINGS}
@@ -83,7 +80,7 @@ def test_capabilities_are_as_the_page_says() -> None:
             for key in one["capabilities"]
         }
         among += any(judged_same(run, key) for key in keys)
-    assert told(Share(among, len(AGENTS))) in row("the cause is among the candidates")
+    assert str(Share(among, len(AGENTS))) in row("the cause is among the candidates")
 
 
 def test_what_the_rules_accused_was_the_agents() -> None:

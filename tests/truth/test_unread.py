@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.truth.readings import PARTIES
-from tests.truth.unread import Share, figures, unread
+from tests.truth.scores import Share
+from tests.truth.unread import figures, unread
 from trace_assets.records import FailureCause
 
 

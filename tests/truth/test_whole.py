@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.truth.graded import ask, claims_of, judged
+from tests.truth.grades import judgements, label_key
 from tests.truth.matching import Matched, answered, capability_key, packet
+from tests.truth.readings import PassedReading
+from tests.truth.scores import Share
 from tests.truth.test_unread import cause
-from tests.truth.unread import Share
-from tests.truth.whole import Said, figures, wanted
-from trace_assets.records import Capability
+from tests.truth.whole import Home, Said, figures, passed_figures, wanted
+from trace_assets.records import Capability, Trajectory
 
 
 def capability(name: str) -> Capability:
@@ -109,3 +113,60 @@ def test_what_is_counted() -> None:
     assert got["agent's failures without a capability"] == Share(1, 3)
     assert got["LACKING says the cause"] == Share(2, 5)
     assert got["LACKING that is called decisive says the cause"] == Share(1, 2)
+
+
+def test_what_is_said_of_passed_runs_is_held_against_what_was_read_there() -> None:
+    passed = [
+        PassedReading("p", "f", "look_first", "LACKING"),
+        PassedReading("q", "f", "look_first", "PRESENT"),
+    ]
+    passed.append(PassedReading("q", "f", "other", "LACKING"))  # of which there is no candidate
+    lacks = {"p": ["look"], "q": ["ask"]}
+    said = Said({"look": LOOK, "ask": ASK}, {"look": "kept"}, {}, [], lacks)
+    matched = Matched([row("m", a=["look"], b=["look"])])
+    assert list(passed_figures(["p", "q", "r"], passed, READINGS, said, matched).values()) == [
+        Share(2, 3),
+        Share(1, 3),
+        Share(1, 1),
+        Share(1, 1),
+    ]
+
+
+def test_claims_and_control_stand_shuffled_and_the_least_judgement_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(
+        "h", READINGS, Said({"look": LOOK, "ask": ASK}, {}, {}, [], {"a": ["look"]}), Said({}, {}, {}, [], {})
+    )
+    claims = claims_of(home, control=1, seed=0)
+    assert {(one.capability.name, one.made) for one in claims["a"]} == {("look", True), ("ask", False)}
+    run = Trajectory.model_validate(
+        {
+            "trajectory_id": "a",
+            "target": "x",
+            "task_id": "x/1",
+            "task_batch": "x",
+            "trial": 0,
+            "policy": "p",
+            "success": False,
+            "messages": [{"role": "user", "content": "Where is it?"}],
+        }
+    )
+    asked = ask({"a": claims["a"]}, {"a": READINGS[0]}, {"a": run})
+    assert (
+        "Where is it?" in asked.text
+        and "a went wrong" in asked.text
+        and "made" not in asked.text.lower().split()
+    )
+    name = next(key for key, one in asked.claims["E1"].items() if one.made)
+    other = next(key for key, one in asked.claims["E1"].items() if not one.made)
+    rows, control = judged(asked, json.dumps({"E1": {name: "decisive", other: "false"}}), "m")
+    more, _ = judged(asked, json.dumps({"E1": {name: "deficiency", other: "occurs"}}), "n")
+    assert control == ["false"] and len(rows) == len(more) == 1
+    with pytest.raises(ValueError, match=f"E1, {other}"):
+        judged(asked, json.dumps({"E1": {name: "decisive"}}), "m")
+    (tmp_path / "judgements.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (*rows, *more)))
+    monkeypatch.setattr("tests.truth.grades.TABLES", tmp_path)
+    judgements.cache_clear()
+    assert judgements() == {label_key("a", LOOK): (True, True, False)}
+    judgements.cache_clear()

@@ -20,27 +20,13 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.formats.reading import read_trajectories
 from tests.truth.outcome import Tried, by_detectors, diagnose
 from tests.truth.readings import TABLES
+from tests.truth.scores import WITHIN, Share, apart, share
 from trace_assets.records import FailureCause, Trajectory
-from trace_assets.stats.intervals import wilson
-
-NEAR = 2
-"""Messages between the decisive one as read and as said."""
-
-
-class Share(NamedTuple):
-    """So many of so many."""
-
-    hits: int
-    n: int
-
-    def __str__(self) -> str:
-        low, high = wilson(self.hits, self.n)
-        return f"{self.hits / max(1, self.n):.0%} [{low:.0%}, {high:.0%}], {self.hits} of {self.n}"
 
 
 def unread() -> list[dict[str, Any]]:
@@ -53,28 +39,22 @@ def figures(causes: Sequence[FailureCause], readings: Sequence[dict[str, Any]]) 
 
     Args:
         causes: One a failed run.
-        readings: As `unread` has them.
+        readings: As `unread` or `notes` has them.
     """
     said = {one.trajectory_id: one for one in causes}
     pairs = [(one, said[one["run"]]) for one in readings if one["run"] in said]
     away = [
-        abs(read["decisive_message"] - cause.decisive_message)
-        for read, cause in pairs
-        if cause.decisive_message is not None
+        apart(read["decisive_message"], cause.decisive_message, read.get("last")) for read, cause in pairs
     ]
     others = [(read, cause) for read, cause in pairs if read["fault"] != "agent"]
     accused = [(read, cause) for read, cause in pairs if cause.party != "agent"]
     return {
         "always the agent": Share(len(pairs) - len(others), len(pairs)),
-        "party right": Share(sum(read["fault"] == cause.party for read, cause in pairs), len(pairs)),
-        "other parties' failures found": Share(
-            sum(cause.party != "agent" for _, cause in others), len(others)
-        ),
-        "accusations of others that are true": Share(
-            sum(read["fault"] != "agent" for read, _ in accused), len(accused)
-        ),
-        "decisive message, exact": Share(sum(one == 0 for one in away), len(pairs)),
-        "decisive message, within two": Share(sum(one <= NEAR for one in away), len(pairs)),
+        "party right": share(read["fault"] == cause.party for read, cause in pairs),
+        "other parties' failures found": share(cause.party != "agent" for _, cause in others),
+        "accusations of others that are true": share(read["fault"] != "agent" for read, _ in accused),
+        "decisive message, exact": share(one == 0 for one in away),
+        "decisive message, within two": share(one <= WITHIN for one in away),
     }
 
 
@@ -100,9 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     causes, readings = explained(parser.parse_args(arguments).files), unread()
     for name in (*sorted({one["set"] for one in readings}), *sorted({_part(one) for one in readings})):
         own = [one for one in readings if name in (one["set"], _part(one))]
-        for figure, share in figures(causes, own).items():
-            if share.n:
-                print(f"{name:18} {figure:36} {share}")
+        for figure, found in figures(causes, own).items():
+            if found.n:
+                print(f"{name:18} {figure:36} {found}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""`python -m tests.truth.whole HOME...`: score whole diagnoses of runs that nobody had read.
+"""`python -m tests.truth.whole HOME...`: score whole diagnoses of runs that were read.
 
 Beside each stand the detectors alone on the same runs. Each home holds runs that `tables/unread.jsonl` has
-readings of, diagnosed by the pipeline as it is set there (`docs/truth/models.md` says how). Whether a
-capability says what a reading says is on record (`matching`); with `--packet FILE` the prompt is written
-that asks for it, with `--answer FILE --judge NAME` a reply to it is added to the record.
+readings of, or tau2-bench's where those readings are there, diagnosed by the pipeline as it is set there
+(`docs/truth/models.md` says how). Whether a capability says what a reading says is on record (`matching`),
+and so is what a LACKING label is worth (`graded`); with `--packet FILE` the prompt is written that asks for
+it, with `--answer FILE --judge NAME` a reply to it is added to the record.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.truth.grades import Grade, grade_labels
 from tests.truth.matching import MATCHED, Match, Matched, Packet, answered, capability_key, packet
-from tests.truth.outcome import Tried, by_detectors, diagnose
-from tests.truth.unread import Share, unread
+from tests.truth.outcome import DOMAINS, Outcome, Tried, by_detectors, diagnose, domain_of
+from tests.truth.readings import PassedReading, Readings, missing_data, notes, read_readings
+from tests.truth.scores import Share, score_labels, share
 from tests.truth.unread import figures as unread_figures
+from tests.truth.unread import unread
 from trace_assets.assets.failure_causes import diagnosed_targets
-from trace_assets.diagnosis.failure_causes import Diagnosed
 from trace_assets.records import Capability, FailureCause, Task
 from trace_assets.study import Study
 
@@ -42,6 +45,7 @@ class Said:
         causes: One a failed run.
         lacks: By run: what it lacks, as passes and labellers agree.
         decided: By run: those lacks of which a model says that they decided the end; None where nobody said.
+        grades: Of lacks of failed runs, where those can be graded (`grades`).
     """
 
     capabilities: Mapping[str, Capability]
@@ -50,6 +54,7 @@ class Said:
     causes: Sequence[FailureCause]
     lacks: Mapping[str, Collection[str]]
     decided: Mapping[str, Collection[str]] | None = None
+    grades: Sequence[Grade] = ()
 
 
 @dataclass
@@ -71,8 +76,9 @@ class Wanted:
     reason: str = ""
 
 
-def said_by(diagnosed: Diagnosed, causes: Sequence[FailureCause]) -> Said:
-    """Return what a diagnosis says, in the form that is scored."""
+def said_by(outcome: Outcome, readings: Readings | None = None) -> Said:
+    """Return what a diagnosis says, in the form that is scored; with grades where readings have clusters."""
+    diagnosed, causes = outcome.diagnosed, outcome.causes
     lacks: dict[str, set[str]] = defaultdict(set)
     known = {one.capability_id: one for one in diagnosed.capabilities}
     for label in diagnosed.labels:
@@ -89,7 +95,20 @@ def said_by(diagnosed: Diagnosed, causes: Sequence[FailureCause]) -> Said:
         causes,
         lacks,
         decided if diagnosed.judged else None,
+        _graded(outcome, readings) if readings is not None else (),
     )
+
+
+def _graded(outcome: Outcome, readings: Readings) -> list[Grade]:
+    """Grade what is said to be lacking, once however many passes and labellers say so."""
+    known = {one.capability_id for one in outcome.diagnosed.capabilities}
+    labels = {
+        (one.trajectory_id, one.capability_id): one
+        for one in outcome.diagnosed.labels
+        if one.label == "LACKING" and one.capability_id in known
+    }
+    once = replace(outcome, diagnosed=replace(outcome.diagnosed, labels=list(labels.values())))
+    return grade_labels(once, readings.failed)
 
 
 def wanted(readings: Sequence[Reading], said: Said, matched: Matched) -> list[Wanted]:
@@ -104,15 +123,23 @@ def wanted(readings: Sequence[Reading], said: Said, matched: Matched) -> list[Wa
     for name, n in counts.most_common():
         if n < 2 or n * TENTH < len(agent):
             continue
-        runs = [one["run"] for one in agent if one["capability"] == name]
         row = Wanted(name, n)
-        for key, capability in said.capabilities.items():
-            same = sum(matched.of(run, capability) == "same" for run in runs)
+        for key in meaning(name, agent, said, matched):
             verdict = said.verdicts.get(key, "rejected")
-            if 2 * same >= n and (not row.verdict or _better(verdict, row.verdict)):
-                row = replace(row, verdict=verdict, by=capability.name, reason=said.reasons.get(key, ""))
+            if not row.verdict or _better(verdict, row.verdict):
+                by, reason = said.capabilities[key].name, said.reasons.get(key, "")
+                row = replace(row, verdict=verdict, by=by, reason=reason)
         found.append(row)
     return found
+
+
+def meaning(name: str, readings: Sequence[Reading], said: Said, matched: Matched) -> list[str]:
+    """Return the candidates that say the same as what readings name, by id; see `wanted`."""
+    runs = [one["run"] for one in readings if one["capability"] == name]
+    same = {
+        key: sum(matched.of(run, one) == "same" for run in runs) for key, one in said.capabilities.items()
+    }
+    return [key for key, n in same.items() if n and 2 * n >= len(runs)]
 
 
 def _better(one: str, other: str) -> bool:
@@ -143,31 +170,83 @@ def figures(readings: Sequence[Reading], said: Said, matched: Matched) -> dict[s
     parents = {one.parent for one in said.capabilities.values()}
     runs = _same_sets(readings)
     telling = {key for key, one in said.capabilities.items() if matched.is_telling(one, runs)}
+    graded = {(one.label.trajectory_id, one.label.capability_id): one for one in said.grades}
+    chosen = [graded.get((one["run"], causes[one["run"]].capability or "")) for one in agent]
+    every = score_labels(said.grades)
+    kept = score_labels([one for one in said.grades if one.kept])
 
     def among(named: Callable[[str], Iterable[str]]) -> Share:
         """Count the failures of which one of these capabilities says the cause."""
-        return _of(any(match(one["run"], key) == "same" for key in named(one["run"])) for one in agent)
+        return share(any(match(one["run"], key) == "same" for key in named(one["run"])) for one in agent)
 
     return {
         **unread_figures(said.causes, read),
-        "wanted capabilities: kept or promising": _of(one.verdict in GOOD for one in wants),
-        "wanted capabilities: candidate or better": _of(bool(one.verdict) for one in wants),
+        "wanted capabilities: kept or promising": share(one.verdict in GOOD for one in wants),
+        "wanted capabilities: candidate or better": share(bool(one.verdict) for one in wants),
         "the cause is among the candidates": among(lambda _: said.capabilities),
         "the cause is among the candidates that are no case's parent": among(
             lambda _: said.capabilities.keys() - parents
         ),
         "the cause is among the candidates that say nothing of control": among(lambda _: telling),
         "the cause is among what the run lacks": among(lambda run: said.lacks.get(run, ())),
-        "the capability named says the cause": _of(one == "same" for one in named),
-        "the capability named says the cause and nothing of control": _of(
+        "the capability named says the cause": share(one == "same" for one in named),
+        "the capability named says the cause and nothing of control": share(
             one == "same" and causes[row["run"]].capability in telling
             for row, one in zip(agent, named, strict=True)
         ),
-        "the capability named says it in part": _of(one != "none" for one in named),
-        "agent's failures without a capability": _of(causes[one["run"]].capability is None for one in agent),
-        "LACKING says the cause": _of(match(one["run"], name) == "same" for one, name in labels),
-        "LACKING that is called decisive says the cause": _of(
+        "the capability named says it in part": share(one != "none" for one in named),
+        "agent's failures without a capability": share(
+            causes[one["run"]].capability is None for one in agent
+        ),
+        "LACKING says the cause": share(match(one["run"], name) == "same" for one, name in labels),
+        "LACKING that is called decisive says the cause": share(
             match(one["run"], name) == "same" for one, name in deciding
+        ),
+        "the capability named is a deficiency of the run": share(
+            one is not None and one.deficiency is True for one in chosen
+        ),
+        "LACKING occurs": every.occurs,
+        "LACKING is a deficiency": every.deficiency,
+        "LACKING is decisive": every.decisive,
+        "LACKING of kept ones occurs": kept.occurs,
+        "LACKING of kept ones is a deficiency": kept.deficiency,
+        "LACKING of kept ones is decisive": kept.decisive,
+    }
+
+
+def passed_figures(
+    passed: Sequence[str],
+    labels: Sequence[PassedReading],
+    readings: Sequence[Reading],
+    said: Said,
+    matched: Matched,
+) -> dict[str, Share]:
+    """Return what a diagnosis says of runs that passed, which may have lacked something all the same.
+
+    Args:
+        passed: Ids of the passed runs.
+        labels: What was read of some of them; only what a candidate says can be compared.
+        readings: Of the failed runs of the same set.
+        said: As a diagnosis says.
+        matched: What judges said of capabilities and readings.
+    """
+    kept = {key for key, verdict in said.verdicts.items() if verdict == "kept"}
+    own = {one.cluster: set(meaning(one.cluster, readings, said, matched)) for one in labels}
+    said_too = [
+        (one.label, bool(own[one.cluster] & set(said.lacks.get(one.trajectory_id, ()))))
+        for one in labels
+        if own[one.cluster]
+    ]
+    return {
+        "passed runs that are said to lack something": share(bool(said.lacks.get(one)) for one in passed),
+        "passed runs that are said to lack what was kept": share(
+            bool(kept & set(said.lacks.get(one, ()))) for one in passed
+        ),
+        "read as LACKING in a passed run, and labelled so": share(
+            lacks for label, lacks in said_too if label == "LACKING"
+        ),
+        "read as PRESENT in a passed run, and not labelled LACKING": share(
+            not lacks for label, lacks in said_too if label == "PRESENT"
         ),
     }
 
@@ -176,11 +255,6 @@ def _same_sets(readings: Sequence[Reading]) -> set[str]:
     """Return all runs that were read of the sets that some readings are of."""
     sets = {one.get("set") for one in readings}
     return {one["run"] for one in (*readings, *unread()) if one.get("set") in sets}
-
-
-def _of(values: Any) -> Share:
-    listed = list(values)
-    return Share(sum(listed), len(listed))
 
 
 @dataclass(frozen=True)
@@ -192,28 +266,55 @@ class Home:
         readings: Of its runs.
         said: As the home's tables have it.
         detectors: As the detectors alone have it.
+        left_out: The same without those that were developed on this domain's readings; None
+            where there is nothing to leave out.
+        passed: Ids of the runs that passed.
+        labels: What was read of passed runs.
     """
 
     name: str
     readings: Sequence[Reading]
     said: Said
     detectors: Said = field(repr=False)
+    left_out: Said | None = field(default=None, repr=False)
+    passed: Sequence[str] = ()
+    labels: Sequence[PassedReading] = ()
+
+    @property
+    def ways(self) -> Mapping[str, Said]:
+        """Return what stands beside each other, by name."""
+        out = {} if self.left_out is None else {"detectors, domain left out": self.left_out}
+        return {**out, "detectors alone": self.detectors, "as diagnosed": self.said}
 
 
 def open_home(path: Path) -> Home:
     """Read a diagnosed home, and diagnose its runs by detectors alone."""
     study = Study.open(path, writable=False)
     every, tasks = study.store.read(FailureCause), study.store.read(Task)
-    parts, runs = [], set[str]()
-    for one in diagnosed_targets(study):
+    targets = diagnosed_targets(study)
+    runs = [run for one in targets for run in one.trajectories]
+    ids = {run.trajectory_id for run in runs}
+    readings: list[Reading] = [one for one in unread() if one["run"] in ids]
+    graded: Readings | None = None
+    if not missing_data():
+        readings += notes(runs)
+        graded = read_readings(runs)
+    said, detectors, left_out = [], [], []
+    for one in targets:
         target = one.trajectories[0].target
-        alone = diagnose(target, one.trajectories, tasks, Tried(by_detectors))
-        own = said_by(one, [row for row in every if row.target == target])
-        parts.append((own, said_by(alone.diagnosed, alone.causes)))
-        runs |= {run.trajectory_id for run in one.trajectories}
-    readings = [one for one in unread() if one["run"] in runs]
+        causes = [row for row in every if row.target == target]
+        said.append(said_by(Outcome(target, target, one, causes, ()), graded))
+        for found, without in ((detectors, False), (left_out, True)):
+            if not without or domain_of(target) in DOMAINS:
+                tried = Tried(by_detectors, leave_out=without)
+                found.append(said_by(diagnose(target, one.trajectories, tasks, tried), graded))
     return Home(
-        path.parent.name, readings, _joined([one for one, _ in parts]), _joined([one for _, one in parts])
+        path.parent.name,
+        readings,
+        *(_joined(one) for one in (said, detectors)),
+        left_out=_joined(left_out) if left_out else None,
+        passed=[one.trajectory_id for one in runs if one.success],
+        labels=graded.passed if graded is not None else (),
     )
 
 
@@ -226,27 +327,32 @@ def _joined(parts: Sequence[Said]) -> Said:
         [cause for one in parts for cause in one.causes],
         {key: value for one in parts for key, value in one.lacks.items()},
         {key: value for one in decided for key, value in one.items()} if decided else None,
+        [grade for one in parts for grade in one.grades],
     )
 
 
 def text_of(home: Home, matched: Matched) -> str:
     """Return one home's figures as Markdown, detectors first."""
-    columns = [figures(home.readings, one, matched) for one in (home.detectors, home.said)]
-    rows = [f"| {name} | {columns[0][name]} | {columns[1][name]} |" for name in columns[0]]
+    columns = [
+        figures(home.readings, one, matched)
+        | passed_figures(home.passed, home.labels, home.readings, one, matched)
+        for one in home.ways.values()
+    ]
+    rows = [f"| {name} | {' | '.join(str(one[name]) for one in columns)} |" for name in columns[0]]
     lines = [
         f"## {home.name}",
         "",
-        "| figure | detectors alone | as diagnosed |",
-        "| --- | --- | --- |",
+        f"| figure | {' | '.join(home.ways)} |",
+        "| --- " * (len(columns) + 1) + "|",
         *rows,
         "",
     ]
-    for who, said in (("detectors alone", home.detectors), ("as diagnosed", home.said)):
+    for who, said in home.ways.items():
         for one in wanted(home.readings, said, matched):
             lines.append(
                 f"- {who}: *{one.name}* ({one.n}): {one.verdict or 'not proposed'}; {one.by}; {one.reason}"
             )
-    keys = [capability_key(one) for said in (home.said, home.detectors) for one in said.capabilities.values()]
+    keys = [capability_key(one) for said in home.ways.values() for one in said.capabilities.values()]
     shares = matched.shares(_same_sets(home.readings), keys)
     for judge, (own, control) in sorted(shares.items()):
         lines.append(f"- pairs called the same by {judge}: {Share(*own)}; of control {Share(*control)}")
@@ -283,9 +389,7 @@ def packet_of(homes: Sequence[Home], control: int, seed: int) -> Packet:
     others = sorted((one for one in unread() if one["set"] not in sets and one["capability"]), key=_run)
     step = max(1, len(others) // max(1, control))
     own = {one["run"]: one for home in homes for one in home.readings}
-    known = [
-        one for home in homes for said in (home.said, home.detectors) for one in said.capabilities.values()
-    ]
+    known = [one for home in homes for said in home.ways.values() for one in said.capabilities.values()]
     return packet(known, [*own.values(), *others[::step][:control]], seed)
 
 
