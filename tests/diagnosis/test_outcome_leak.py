@@ -1,4 +1,4 @@
-"""An empty contrast stops the selection where its labels could have followed the outcome, and only there."""
+"""An empty contrast stops the selection where its labels may have followed the outcome, and only there."""
 
 from __future__ import annotations
 
@@ -35,34 +35,62 @@ def study(labeller: str, lacking_successes: int) -> tuple[list[Contrast], list[L
     return contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t"), labels
 
 
-@pytest.mark.parametrize(
-    ("labeller", "severity", "words"),
-    [
-        ("detectors", "warning", "blind to the outcome"),
-        ("model:some-model", "error", "nothing is selected"),
-    ],
-)
-def test_who_labelled_decides_how_grave_an_empty_contrast_is(
-    labeller: str, severity: str, words: str
-) -> None:
-    leak = outcome_leak(*study(labeller, 0))
-    assert (leak.passed, leak.severity) == (False, severity)
-    assert "look-first" in leak.detail and words in leak.detail
+def two(labeller: str, lacking_successes: int = 0) -> tuple[list[Contrast], list[Label]]:
+    """The same twice, of which the second is lacking in some successes."""
+    (first, labels), (second, more) = study(labeller, 0), study(labeller, lacking_successes)
+    own = {"capability_id": "elsewhere"}
+    return (
+        [*first, *(row.model_copy(update=own) for row in second)],
+        [*labels, *(label.model_copy(update=own) for label in more)],
+    )
+
+
+def test_a_model_that_calls_every_success_in_order_stops_the_selection() -> None:
+    leak = outcome_leak(*two("model:some-model"))
+    assert (leak.passed, leak.severity) == (False, "error")
+    assert "look-first" in leak.detail and "nothing is selected" in leak.detail
+
+
+def test_detectors_cannot_follow_what_they_do_not_see() -> None:
+    leak = outcome_leak(*two("detectors"))
+    assert (leak.passed, leak.severity) == (False, "warning") and "blind to the outcome" in leak.detail
+
+
+def test_a_model_that_finds_lacks_in_successes_does_not_follow_the_outcome() -> None:
+    contrasts, labels = two("model:some-model", 3)
+    leak = outcome_leak(contrasts, labels)
+    assert (leak.passed, leak.severity) == (False, "warning")
+    assert "look-first" in leak.detail and "elsewhere" not in leak.detail.split(":")[1].split(".")[0]
+    assert "LACKING to successes 3 times" in leak.detail
+    # What detectors found in successes says nothing of the model.
+    shared = [
+        label.model_copy(update={"labeller": "detectors"}) for label in labels if label.label == "LACKING"
+    ]
+    assert outcome_leak(contrasts, [*labels, *shared]).severity == "error"
+
+
+def test_one_candidate_alone_cannot_tell() -> None:
+    leak = outcome_leak(*study("model:some-model", 0))
+    assert (leak.passed, leak.severity) == (False, "warning") and "one candidate alone" in leak.detail
 
 
 def test_a_person_who_read_the_labels_may_override_and_the_check_says_so() -> None:
-    leak = outcome_leak(*study("model:some-model", 0), accept_empty=True)
+    leak = outcome_leak(*two("model:some-model"), accept_empty=True)
     assert (leak.passed, leak.severity) == (False, "warning")
     assert "overridden by contrast.accept_empty" in leak.detail
-    assert "overridden" not in outcome_leak(*study("detectors", 0), accept_empty=True).detail
+    assert "overridden" not in outcome_leak(*two("detectors"), accept_empty=True).detail
 
 
 def test_one_model_label_among_the_detectors_is_enough() -> None:
-    contrasts, labels = study("detectors", 0)
-    mixed = [labels[0].model_copy(update={"labeller": "model:m", "labelling_pass": 1}), *labels]
-    assert outcome_leak(contrasts, mixed).severity == "error"
-    other = [labels[0].model_copy(update={"labeller": "model:m", "capability_id": "elsewhere"}), *labels]
-    assert outcome_leak(contrasts, other).severity == "warning"
+    contrasts, labels = two("detectors")
+    mixed = [
+        label.model_copy(update={"labeller": "model:m", "labelling_pass": 1})
+        for label in labels
+        if label.trajectory_id == "r00"
+    ]
+    assert outcome_leak(contrasts, [*mixed, *labels]).severity == "error"
+    other = [label.model_copy(update={"capability_id": "unknown"}) for label in mixed]
+    assert outcome_leak(contrasts, [*other, *labels]).severity == "warning"
 
 
 @pytest.mark.parametrize("labeller", ["detectors", "model:some-model"])

@@ -553,3 +553,36 @@ def test_what_is_very_clear_and_yet_called_chance_says_how_much_more_would_decid
     clear = row(p_value=1e-30, q_value=None)
     assert more_tasks(clear, Selection(), 1.0) is not None
     assert more_tasks(row(p_value=0.0), Selection(), 1.0) is None, "no data make it clearer"
+
+
+def habits(parents: dict[str, str | None], *data: Any) -> dict[str, SelectedCapability]:
+    """Decide on what a model proposed: capability to the broader one that it is a case of."""
+    labels, triage = data
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+    capabilities = [
+        Capability(
+            capability_id=one, target="t", name=one.upper(), description="", analyst="model:m", parent=parent
+        )
+        for one, parent in parents.items()
+    ]
+    return {row.capability_id: row for row in select(rows, capabilities, labels, triage, Selection())}
+
+
+def test_a_habit_that_restates_the_outcome_hides_no_cause() -> None:
+    data = study({"succeed": range(100), "a": range(50), "b": range(50, 90)})
+    decided = habits({"succeed": None, "a": None, "b": None}, *data)
+    assert [name for name, row in decided.items() if row.kept] == ["a", "b"]
+    assert decided["succeed"].verdict == "rejected" and "how runs ended, not why" in decided["succeed"].reason
+    assert decide(*data)["succeed"].kept, "a detector finds what is there, whatever became of the run"
+    some = study({"succeed": [*range(100), 100], "a": range(50), "b": range(50, 90)})
+    assert habits({"succeed": None, "a": None, "b": None}, *some)["succeed"].kept, "a success lacks it, too"
+
+
+def test_narrower_ones_are_taken_before_the_broader_one_that_they_are_cases_of() -> None:
+    data = study({"broad": [*range(70), 100], "a": [*range(40), 100], "b": range(40, 70)})
+    decided = habits({"broad": None, "a": "broad", "b": "broad"}, *data)
+    assert [name for name, row in decided.items() if row.kept] == ["a", "b"]
+    assert "already covered" in decided["broad"].reason
+    wide = study({"broad": [*range(70), 100], "a": [*range(40), 100], "b": range(40, 42)})
+    decided = habits({"broad": None, "a": "broad", "b": "broad"}, *wide)
+    assert [name for name, row in decided.items() if row.kept] == ["a", "broad"], "it adds what no case has"

@@ -34,7 +34,8 @@ def _names(study: Study) -> dict[str, str]:
     ],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
-        "may follow the outcome. Stops the selection where a model labelled, warns where detectors did.",
+        "may follow the outcome. Stops the selection where a model labelled that never gives LACKING to a "
+        "success, in two candidates or more; else it warns.",
         "one_policy": "All runs of a target were played by one policy. Warns: several are compared each with "
         "itself, and `triage.policy` chooses one.",
     },

@@ -16,6 +16,7 @@ from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.lineage import CHILDREN
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.diffs import in_words
+from trace_assets.diagnosis.thresholds import restates_outcome
 from trace_assets.diagnosis.triage import SECOND_LOOK
 from trace_assets.records import (
     ActionDiff,
@@ -72,7 +73,8 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     """Explain each failure by its triage and, where it is the agent's, by what it lacks.
 
     Of several lacks one whose repair made the run pass comes first, then one of which a model says that it
-    decided the end, then one that was proposed with this very failure as its witness, then one that fits how
+    decided the end; what is lacking in nearly every failure and in no success comes after what says more
+    (`restates_outcome`). Then one that was proposed with this very failure as its witness, one that fits how
     the run differs from what is expected, then the one that more of the failures and fewer of the passed runs
     show. A lack of which the model says that it did not decide the end explains nothing. Where a model
     proposed cases, these come before other lacks that decided the end as much, and what arises in fewer runs
@@ -87,6 +89,11 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
     parents = {one.parent for one in diagnosed.capabilities}
+    says_little = {
+        row.capability_id
+        for row in diagnosed.contrasts
+        if row.capability_id in by_id and by_id[row.capability_id].detector is None and restates_outcome(row)
+    }
     witnesses: dict[str | None, set[str]] = defaultdict(set)
     for proposal in diagnosed.proposals:
         witnesses[proposal.merged_into].update(proposal.trajectories)
@@ -105,6 +112,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             key=lambda label: (
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
                 _judged(label, diagnosed) != "yes",
+                label.capability_id in says_little,
                 row.trajectory_id not in witnesses[label.capability_id],
                 # A habit is not named where a case of a model's fits, whatever detector found the habit.
                 not _is_case(by_id[label.capability_id]) and bool(breadth),

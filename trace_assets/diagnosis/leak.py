@@ -290,8 +290,12 @@ def outcome_leak(
     An ER+ of exactly 0 with ten or more relevant successes has two readings: the lack is always fatal, or
     the labeller inferred the outcome and called every success PRESENT. Detectors are deterministic predicates
     over trajectories from which the outcome was removed, so for them only the first reading is left, and it
-    is a warning for people. A model can guess the outcome from the conversation and follow it, so there it is
-    an error: nothing is selected on such labels.
+    is a warning for people. A model can guess the outcome from the conversation and follow it. Then it calls
+    every success in order, whatever it is asked about, as the published labels of the reference do. So its
+    whole label matrix is looked at: where it never gives LACKING to a success, though successes needed two of
+    its candidates or more, it is an error, and nothing is selected on such labels. Where it does, or where
+    there is one candidate alone, which cannot tell, it is a warning. What then says no more than how runs
+    ended is held back by itself, see `restates_outcome`.
 
     Args:
         contrasts: The candidates.
@@ -304,11 +308,12 @@ def outcome_leak(
         return OutcomeLeak(
             True, "error", f"none of {len(contrasts)} candidates is lacking in failures alone."
         )
-    guessed = {
-        label.capability_id
-        for label in labels
-        if label.capability_id in empty and label.labeller != DETECTORS
-    }
+    by_model, by_detectors = set[str](), set[str]()
+    for label in labels:
+        (by_detectors if label.labeller == DETECTORS else by_model).add(label.capability_id)
+    guessed = empty & by_model
+    asked = [row for row in contrasts if row.capability_id in by_model and row.n_passed_relevant]
+    lacks = sum(row.n_passed_lacking for row in asked if row.capability_id not in by_detectors)
     found = sorted(guessed or empty)
     named = ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else "")
     what = (
@@ -322,13 +327,26 @@ def outcome_leak(
             f"{what} A model labelled them and may have followed the outcome; overridden by "
             "contrast.accept_empty.",
         )
-    if guessed:
+    if guessed and not lacks and len(asked) > 1:
         return OutcomeLeak(
             False,
             "error",
-            f"{what} A model labelled them and may have followed the outcome, so nothing is selected: read "
-            "some of the labels with `trace sql lacking` and the figure of `label_leak`; then label with "
-            "another model or by detectors; set contrast.accept_empty = true when the lack is always fatal.",
+            f"{what} A model labelled them, and it gives LACKING to no success in any of the {len(asked)} "
+            "that successes needed: it may have followed the outcome, so nothing is selected. Read some of "
+            "the labels with `trace sql lacking` and the figure of `label_leak`; then label with another "
+            "model or by detectors; set contrast.accept_empty = true when these lacks are always fatal.",
+        )
+    if guessed:
+        looked = (
+            f"it gives LACKING to successes {lacks} times elsewhere, so it does not follow the outcome"
+            if lacks
+            else "of one candidate alone it cannot be told whether it followed the outcome"
+        )
+        return OutcomeLeak(
+            False,
+            "warning",
+            f"{what} A model labelled them; {looked}. Read some of the labels with `trace sql lacking` "
+            "before you teach one.",
         )
     return OutcomeLeak(
         False,

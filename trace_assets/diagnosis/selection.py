@@ -19,6 +19,7 @@ from trace_assets.diagnosis.thresholds import (
     is_promising,
     more_tasks,
     more_trials,
+    restates_outcome,
     shortcoming,
     stands_alone,
 )
@@ -88,6 +89,10 @@ def select(
     Where it is known of a lack that it did not decide the end of a failed run, it explains nothing of that
     run. Of candidates that explain equally many failures the one that fewer successes lack goes first.
 
+    Of what a model proposed, what is lacking in nearly every failure and in no success says how runs ended,
+    see `restates_outcome`: it is not kept. And what a broader one covers follows from its narrower ones, each
+    of which one environment can teach: the broader one waits until these are taken.
+
     What `selection.overrides` names is kept at the end, whatever speaks against it, and marked as such.
 
     Args:
@@ -107,6 +112,7 @@ def select(
     """
     names = {row.capability_id: row.name for row in capabilities}
     detectors = {row.capability_id: row.detector or "" for row in capabilities}
+    parents = {row.capability_id: row.parent for row in capabilities if row.detector is None}
     shares = {row.capability_id: row for row in decisive}
     groups: dict[str, list[Contrast]] = defaultdict(list)
     for row in sorted(contrasts, key=lambda row: (row.target, row.capability_id)):
@@ -114,7 +120,8 @@ def select(
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
         matrix = LabelMatrix.build(labels, triage, target, causes)
-        decided += select_matrix(own, matrix, section, names, detectors, shares, null=nulls.get(target))
+        null = nulls.get(target)
+        decided += select_matrix(own, matrix, section, names, detectors, shares, null=null, parents=parents)
     return decided
 
 
@@ -127,6 +134,7 @@ def select_matrix(
     decisive: Mapping[str, DecisiveShare] = {},
     *,
     null: Callable[[float], Null] | None = None,
+    parents: Mapping[str, str | None] = {},
 ) -> list[SelectedCapability]:
     """Decide on the candidates of one target; see `select`.
 
@@ -139,6 +147,7 @@ def select_matrix(
         decisive: Capability id to what repairing it does, where that was measured.
         null: What shuffled outcomes come to, up to the p-value that it is called with; None keeps what passes
             the thresholds.
+        parents: Capability id of what a model proposed to the broader one that it is a case of.
     """
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
@@ -164,6 +173,15 @@ def select_matrix(
         for row in own
         if (reason := indecisive(decisive.get(row.capability_id), section))
     }
+    no_cause |= {
+        row.capability_id: (
+            f"lacking in {row.n_failed_lacking} of {row.n_failed} failures and in none of the "
+            f"{row.n_passed_relevant} successes that needed it: that says how runs ended, not why; if it is "
+            "what to teach, name it in selection.overrides"
+        )
+        for row in own
+        if row.capability_id in parents and row.capability_id not in proven and restates_outcome(row)
+    }
     for name, reason in no_cause.items():
         rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
     passing = [row for row in own if row.capability_id not in rejected]
@@ -171,7 +189,7 @@ def select_matrix(
     if chances and len(lucky) == len(passing) and (reason := luck(lucky, chances, section)):
         rejected |= {row.capability_id: reason for row in passing}
         passing = []
-    taken = Cover(passing, matrix, names, costs, section, proven).take()
+    taken = Cover(passing, matrix, names, costs, section, proven, parents).take()
     for name in proven & set(taken.order):
         if shortcoming(contrast := next(row for row in own if row.capability_id == name), section):
             kept, marginal, words = taken.verdicts[name]
@@ -303,6 +321,7 @@ class Cover:
         costs: Capability id to expected cost; 1 where none is given.
         section: Thresholds.
         proven: Capabilities of which an experiment shows that they decide.
+        parents: As for `select_matrix`.
     """
 
     def __init__(
@@ -313,8 +332,9 @@ class Cover:
         costs: Mapping[str, float],
         section: Selection,
         proven: Collection[str] = (),
+        parents: Mapping[str, str | None] = {},
     ) -> None:
-        self.proven = proven
+        self.proven, self.parents = proven, parents
         self.rows, self.matrix, self.names, self.section = list(passing), matrix, names, section
         self.costs = costs
         line = {capability: place for place, capability in enumerate(matrix.capabilities)}
@@ -335,6 +355,8 @@ class Cover:
             fit = [row for row in left if self._stands(row.capability_id, explained)]
             if not fit:
                 break
+            broader = {self.parents.get(row.capability_id) for row in fit}
+            fit = [row for row in fit if row.capability_id not in broader]
             best = self._cause(fit, explained)
             capability = best.capability_id
             new = self._new(capability, explained)
@@ -457,10 +479,17 @@ class Cover:
         return words
 
     def _overlaps(self, capability: str) -> str:
-        """Say with which other candidates that passed alone it shares failures, most first."""
+        """Say with which other candidates that passed alone it shares failures, most first.
+
+        A case and what is broader share them by definition.
+        """
         own = self.deciding[capability] & self.matrix.failed
         shared = {
-            other: int((own & self.deciding[other]).sum()) for other in self.deciding if other != capability
+            other: int((own & self.deciding[other]).sum())
+            for other in self.deciding
+            if other != capability
+            and self.parents.get(capability) != other
+            and self.parents.get(other) != capability
         }
         most = sorted((n, other) for other, n in shared.items() if n)[::-1][:3]
         if not most:

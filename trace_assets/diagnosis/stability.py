@@ -220,12 +220,23 @@ def _once(
         )
         considered = pool.considered(passed, failed, sections.discovery) + len(own)
     rows = contrast_matrix(again, sections.contrast, study.target, considered=considered)
-    decided = select_matrix(rows, again, sections.selection, null=null)
+    decided = select_matrix(rows, again, sections.selection, null=null, parents=_parents(study, again))
     chosen = {row.capability_id for row in decided if row.kept}
     places = [place for place, one in enumerate(again.capabilities) if one in chosen]
     alike = twins(matrix.codes, again.codes) if study.pool is not None else np.eye(len(rows), dtype=np.bool_)
     found, kept = np.asarray(alike.any(axis=1)), np.asarray(alike[:, places].any(axis=1))
     return _Run(found, kept, _gaps(matrix), len(places))
+
+
+def _parents(study: Candidates, again: LabelMatrix) -> dict[str, str | None]:
+    """Return what a model proposed, by its name in a repetition, with the name of what is broader."""
+    own = [one for one in study.capabilities if one.detector is None]
+    if not own:
+        return {}
+    called = dict(zip((one.capability_id for one in own), again.capabilities[-len(own) :], strict=True))
+    if study.pool is None:
+        called = {one.capability_id: one.capability_id for one in own}
+    return {called[one.capability_id]: called.get(one.parent or "") for one in own}
 
 
 def _gaps(matrix: LabelMatrix) -> list[float | None]:

@@ -97,6 +97,26 @@ def shortcoming(
     return "; ".join(reasons)
 
 
+EVERY = 0.9
+"""Share of all failures from which a lack that no success shows tells that runs failed, and not why."""
+
+
+def restates_outcome(row: Contrast) -> bool:
+    """Tell whether a habit is lacking in nearly every failure and in no success, though most needed it.
+
+    "Go on until the user's aim is reached" is lacking just where it was not reached. Such a habit covers the
+    failures of every cause, so that none of these would be taken beside it, and teaches none of them. What
+    only some tasks need is no such habit, however clear it is there.
+
+    >>> row = Contrast.model_construct(er_passed=0.0, n_failed=17, n_failed_lacking=17, n_passed=20,
+    ...                                n_passed_relevant=19)
+    >>> restates_outcome(row), restates_outcome(row.model_copy(update={"n_passed_relevant": 6}))
+    (True, False)
+    """
+    most = 2 * row.n_passed_relevant >= row.n_passed and row.n_passed_relevant >= FEW
+    return row.er_passed == 0 and most and row.n_failed_lacking >= max(FEW, EVERY * row.n_failed)
+
+
 def stands_alone(row: Contrast, section: Selection) -> bool:
     """Tell whether a candidate passes all thresholds but those on chance: q, or the share by chance."""
     return row.p_value is not None and not shortcoming(row, section, chance=0.0)
