@@ -4,7 +4,7 @@ A label that names what a reading names is graded by structure where it is a det
 has words alone, and may be right where its reader said nothing. A judge reads the transcript, the note of
 whoever read the run, and claims: what the run was said to lack, and as many others as `--control` says that
 nobody made of it, shuffled among them. With `--answers FILE... --judge NAME` the judge's replies are added to
-`tables/judgements.jsonl`, by hashes of run and claim; what was drawn at random is counted and left out.
+`tables/graded.jsonl`, by hashes of run and claim; what was drawn at random is counted and left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 
 ASKED = TABLES / "grading.md"
-JUDGEMENTS = TABLES / "judgements.jsonl"
+JUDGEMENTS = TABLES / "graded.jsonl"
 WORTH = ("false", "occurs", "deficiency", "decisive")
 """Least first; each says all that those before it say, but the first."""
 BUDGET = 24_000

@@ -62,9 +62,9 @@ def label_key(trajectory_id: str, capability: Capability) -> str:
 
 
 @cache
-def judgements() -> Mapping[str, tuple[bool, bool, bool]]:
-    """Return by key what was judged by hand; of several judges the least counts."""
-    path = TABLES / "judgements.jsonl"
+def judgements(name: str = "judgements") -> Mapping[str, tuple[bool, bool, bool]]:
+    """Return by key what was judged by hand in one of the tables; of several judges the least counts."""
+    path = TABLES / f"{name}.jsonl"
     rows = (json.loads(line) for line in path.read_text("utf-8").splitlines()) if path.exists() else ()
     found: dict[str, tuple[bool, bool, bool]] = {}
     for row in rows:

@@ -165,8 +165,8 @@ def test_claims_and_control_stand_shuffled_and_the_least_judgement_counts(
     assert control == ["false"] and len(rows) == len(more) == 1
     with pytest.raises(ValueError, match=f"E1, {other}"):
         judged(asked, json.dumps({"E1": {name: "decisive"}}), "m")
-    (tmp_path / "judgements.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (*rows, *more)))
+    (tmp_path / "graded.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in (*rows, *more)))
     monkeypatch.setattr("tests.truth.grades.TABLES", tmp_path)
     judgements.cache_clear()
-    assert judgements() == {label_key("a", LOOK): (True, True, False)}
+    assert judgements("graded") == {label_key("a", LOOK): (True, True, False)}
     judgements.cache_clear()

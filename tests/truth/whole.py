@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.truth.grades import Grade, grade_labels
+from tests.truth.grades import Grade, grade_labels, judgements
 from tests.truth.matching import MATCHED, Match, Matched, Packet, answered, capability_key, packet
 from tests.truth.outcome import DOMAINS, Outcome, Tried, by_detectors, diagnose, domain_of
 from tests.truth.readings import PassedReading, Readings, missing_data, notes, read_readings
@@ -108,7 +108,7 @@ def _graded(outcome: Outcome, readings: Readings) -> list[Grade]:
         if one.label == "LACKING" and one.capability_id in known
     }
     once = replace(outcome, diagnosed=replace(outcome.diagnosed, labels=list(labels.values())))
-    return grade_labels(once, readings.failed)
+    return grade_labels(once, readings.failed, {**judgements(), **judgements("graded")})
 
 
 def wanted(readings: Sequence[Reading], said: Said, matched: Matched) -> list[Wanted]:
