@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +60,7 @@ class Spool:
         self._told: set[str] = set()
         self._last = ""
         self._sorted = True
+        self._version: str | None = None
 
     def __enter__(self) -> Spool:
         return self
@@ -101,6 +102,11 @@ class Spool:
 
     def finish(self) -> str:
         """Complete the tables, `tasks` and `told_tasks` included, and return one version for all."""
+        if self._version is None:
+            self._version = self._finished()
+        return self._version
+
+    def _finished(self) -> str:
         self._gather()
         tasks, sums = self._tables[Task], RowSum(Task, polars_schema(Task))
         tasks.replace(self._own(tasks, sums), sums.version)
@@ -188,6 +194,7 @@ def load(
     format: str = "auto",
     held: Mapping[str, str] = {},
     allowance: Allowance = OF_MACHINE,
+    left_out: Collection[str] = (),
 ) -> Loaded:
     """Read files into batches under a folder.
 
@@ -198,6 +205,7 @@ def load(
         format: A format's name, or `auto` to look at each file.
         held: Trajectory id to the batch that has it already; those are not read again.
         allowance: Memory that this may take; what needs more is left out, and told of.
+        left_out: Ids of trajectories that are passed over without a word, and so are tasks of these alone.
 
     Raises:
         InputError: `format` is not known, no file was named, or not one trajectory could be read.
@@ -215,12 +223,12 @@ def load(
             # Not all of what is left, so that a file of countless rows leaves room for the others.
             most = free * 3 // 4
             free -= _load_one(
-                path, format, seen, tasks, loaded, folder, stack, allowance, most, bar, verdicts
+                path, format, seen, tasks, loaded, folder, stack, allowance, most, bar, verdicts, left_out
             )
     for problem in verdicts.told():
         loaded.problems.add(problem)
     if not any(spool.n_trajectories for spool in loaded.batches.values()):
-        held_only = any(kind == "held" for _, kind, _ in loaded.problems.counts)
+        held_only = bool(left_out) or any(kind == "held" for _, kind, _ in loaded.problems.counts)
         if not held_only:
             reasons = " ".join(str(problem) for problem in list(loaded.problems)[:3])
             reasons = reasons or "They hold no trajectories."
@@ -240,12 +248,13 @@ def _load_one(
     most: int,
     bar: Bar,
     verdicts: Verdicts,
+    left_out: Collection[str],
 ) -> int:
     """Read one file; return the memory that it takes from now on."""
     kept = 0
     try:
         unfolding = Unfolding(path.stat().st_size)
-        for item in _file(path, format, seen, allowance, verdicts):
+        for item in _file(path, format, seen, allowance, verdicts, left_out):
             if isinstance(item, Problem):
                 loaded.problems.add(item)
                 continue
@@ -290,7 +299,7 @@ def _task(task: Task, path: Path, tasks: dict[str, _Known], loaded: Loaded, spoo
 
 
 def _file(
-    path: Path, format: str, seen: Seen, allowance: Allowance, verdicts: Verdicts
+    path: Path, format: str, seen: Seen, allowance: Allowance, verdicts: Verdicts, left_out: Collection[str]
 ) -> Iterator[Part | Task | Problem]:
     importer = choose(path, format)
     if isinstance(importer, Problem):
@@ -298,7 +307,23 @@ def _file(
     elif isinstance(importer, Tau2Importer):
         yield from read_parts(path, seen, allowance)
     else:
-        yield from _parts(verdicts.judged(importer.read(path, allowance)), path, seen, allowance)
+        judged = verdicts.judged(importer.read(path, allowance))
+        yield from _parts(_without(judged, left_out) if left_out else judged, path, seen, allowance)
+
+
+def _without(items: Iterable[Item], left_out: Collection[str]) -> Iterator[Item]:
+    """Yield what a file holds but for some trajectories, each task once one of its own is left."""
+    tasks: dict[str, Task] = {}
+    for item in items:
+        if isinstance(item, Task):
+            tasks[item.task_id] = item
+            continue
+        if isinstance(item, Trajectory):
+            if item.trajectory_id in left_out:
+                continue
+            if (task := tasks.pop(item.task_id, None)) is not None:
+                yield task
+        yield item
 
 
 def _parts(

@@ -76,7 +76,7 @@ def lacking(earlier: Store, new: Store, batch: str, *, same_file: bool) -> Lacki
     doubtful = shared.filter(elsewhere | numbered)["trajectory_id"]
     if doubtful.is_empty():
         return Lacking(gone, 0, sources)
-    said = [_conversations(store, doubtful) for store in (earlier, new)]
+    said = [conversations(store, doubtful) for store in (earlier, new)]
     same = said[0].join(said[1], on=["trajectory_id", "said"], nulls_equal=True)
     return Lacking(gone, said[0].height - same.height, sources)
 
@@ -93,8 +93,29 @@ def _heads(store: Store) -> pl.DataFrame:
     return store.scan(TrajectoryHead).select("trajectory_id", "source_uri").collect()
 
 
-def _conversations(store: Store, ids: pl.Series) -> pl.DataFrame:
-    """Return (trajectory_id, said): a number that two equal conversations share."""
+_RANDOM = r"[0-9A-Za-z]{16,}|[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-"
+"""What an id looks like that somebody drew at random, where it has digits and letters."""
+
+
+def conversations(store: Store, ids: pl.Series) -> pl.DataFrame:
+    """Return what some trajectories of a batch say.
+
+    Args:
+        store: The batch.
+        ids: The trajectories.
+
+    Returns:
+        A row each: `trajectory_id`, `said`, a number that two equal conversations share, and `marked`,
+        whether one of its calls has an id that no other run's has.
+    """
     whole = pl.struct("index", "role", "content", "tool_calls").hash().sum().alias("said")
+    calls = pl.col("tool_calls").list.eval(pl.element().struct.field("id"))
+    looks = [pl.element().str.contains(shape) for shape in (_RANDOM, "[0-9]", "[A-Za-z]")]
+    drawn = calls.list.eval(pl.all_horizontal(looks)).list.any()
     rows = store.scan(MessageRow).filter(pl.col("trajectory_id").is_in(ids.implode()))
-    return rows.group_by("trajectory_id").agg(whole).collect(engine="streaming")
+    return (
+        rows.with_columns(drawn.fill_null(False).alias("drawn"))
+        .group_by("trajectory_id")
+        .agg(whole, pl.col("drawn").any().alias("marked"))
+        .collect(engine="streaming")
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
+from trace_assets.workflows.doubles import Double, counted_words, find_doubles
 from trace_assets.workflows.earlier_batch import lacking, sources_of
 from trace_assets.workflows.watched_folder import file_digest, signature
 
@@ -137,8 +138,19 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
             ExitStack() as stack,
         ):
             allowance = Allowance.of_machine(study.settings.ingest.memory_gib)
-            read = load(rest, Path(folder), stack, format, _held(study, rest), allowance)
-            _lay_all(study, read, Path(folder), outcome, files, again)
+            held, place = _held(study, rest), Path(folder) / "read"
+            read = load(rest, place, stack, format, held, allowance)
+            _find_tasks(study, read)
+            doubles = _doubles_in(study, read, again)
+            if left_out := {name for one in doubles if not one.by_chance for name in one.ids}:
+                place, given = Path(folder) / "rest", read.gave
+                read = load(rest, place, stack, format, held, allowance, left_out)
+                _find_tasks(study, read)
+            else:
+                given = read.gave
+            for problem in _told(doubles, given):
+                outcome.problems.add(problem)
+            _lay_all(study, read, place, outcome, files, again)
         keep_notes(study.home.descriptions, rest)
         _keep_policies(study, outcome.new)
     return outcome
@@ -221,13 +233,10 @@ def _lay_all(
     for problem in read.problems:
         outcome.problems.add(problem)
     outcome.problems.counts.update(read.problems.surplus())
-    others = [batch for batch in batches(study) if batch not in read.batches]
-    held = {task_id: found for batch in others for task_id, found in _tasks(study, batch)}
     for batch, spool in sorted(read.batches.items()):
         if not spool.n_trajectories:
             outcome.unchanged[batch] = 0
             continue
-        spool.held = held
         given = [Path(name) for name, own in read.gave.items() if batch in own]
         try:
             same_file = all(files.had_bytes(path) for path in given)
@@ -243,6 +252,67 @@ def _lay_all(
         counts[batch] = spool.n_trajectories
         outcome.messages[batch] = spool.n_messages
     files.remember(study.home.inbox, read, outcome.problems)
+
+
+def _find_tasks(study: Study, read: Loaded) -> None:
+    """Tell batches that were read which tasks others have brought."""
+    others = [batch for batch in batches(study) if batch not in read.batches]
+    held = {task_id: found for batch in others for task_id, found in _tasks(study, batch)}
+    for spool in read.batches.values():
+        spool.held = held
+
+
+def _doubles_in(study: Study, read: Loaded, again: bool) -> list[Double]:
+    """Return what of the batches that were read is in another one, or twice in one.
+
+    What a batch of that name holds already stays in it, as an earlier version has read it, unless the new one
+    is to take its place.
+    """
+    there = batches(study)
+    new = sorted((batch for batch in read.batches), key=lambda batch: batch not in there)
+    new = [batch for batch in new if read.batches[batch].n_trajectories]
+    for batch in new:
+        read.batches[batch].finish()
+    given = [(batch, inbox(study, batch)) for batch in there if batch not in read.batches]
+    given += [(batch, read.batches[batch].store) for batch in new]
+    found = []
+    for one in find_doubles(given, new):
+        folder = study.home.inbox / one.batch
+        keeps = not again and folder.is_dir() and not batch_problem(folder)
+        own = set(_column(inbox(study, one.batch), TrajectoryHead)) if keeps else set()
+        if ids := tuple(name for name in one.ids if name not in own):
+            found.append(one._replace(ids=ids))
+    return found
+
+
+def _told(doubles: Sequence[Double], given: Mapping[str, set[str]]) -> Iterator[Problem]:
+    """Say what becomes of doubles, in one sentence a batch."""
+    for batch in dict.fromkeys(one.batch for one in doubles):
+        path = next((name for name, own in given.items() if batch in own), batch)
+        for by_chance in (False, True):
+            some = [one for one in doubles if one.batch == batch and one.by_chance == by_chance]
+            if some:
+                words, kind = (_kept_words(some), "duplicate") if by_chance else (_left_words(some), "held")
+                yield Problem.model_validate(
+                    {"path": path, "message": words, "severity": "notice", "kind": kind}
+                )
+
+
+def _left_words(doubles: Sequence[Double]) -> str:
+    others = [one.of for one in doubles if one.of != one.batch]
+    said = f"{counted_words(doubles)}: counted once, so left out here"
+    if judged := sum(one.judged_otherwise for one in doubles):
+        said += f" ({judged:,} of them have another verdict there)"
+    if others:
+        said += f"; to have them here instead, first `trace ingest --remove {others[0]}`"
+    return f"{said}. Other runs that read alike need an `id`, a `trial` or a `date` of their own"
+
+
+def _kept_words(doubles: Sequence[Double]) -> str:
+    return (
+        f"{counted_words(doubles)}; nothing tells them apart, but other runs of the same tasks differ, so "
+        "they are kept as trials of their own: take one of the two away where it is a copy"
+    )
 
 
 def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:
