@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from trace_assets.cli.options import (
+    MOST_SEED,
     Config,
     DryRun,
     Json,
@@ -43,7 +46,7 @@ IN_THIS_PROCESS = 100_000
 
 
 def ingest(
-    files: Annotated[list[Path], typer.Argument(help="Trajectory files, or folders of them.")],
+    files: Annotated[list[Path] | None, typer.Argument(help="Trajectory files, or folders of them.")] = None,
     format: Annotated[str, typer.Option(help="A format's name, or auto to look at each file.")] = "auto",
     again: Annotated[
         bool,
@@ -52,12 +55,25 @@ def ingest(
             help="Take the place of a file of the same name, though it held trajectories that are gone.",
         ),
     ] = False,
+    remove: Annotated[
+        str, typer.Option("--remove", help="Take this batch out of the study; --restore brings it back.")
+    ] = "",
+    restore: Annotated[
+        str, typer.Option("--restore", help="Bring a batch back that was taken out by --remove.")
+    ] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="With --remove: do not ask.")] = False,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,
 ) -> None:
     """Bring real trajectories into the store; the same files again change nothing, and nothing is played."""
+    if sum(map(bool, (files, remove, restore))) != 1:
+        raise InputError("name files or folders to read, or one batch in --remove or in --restore.")
     study = open_study(config, overrides)
+    if remove or restore:
+        _move_batch(study, remove, restore, yes=yes, as_json=as_json)
+        return
+    assert files is not None
     outcome, exit_code = take_in(study, files, format, again)
     if as_json:
         document = {
@@ -78,6 +94,55 @@ def ingest(
     raise typer.Exit(exit_code)
 
 
+def _move_batch(study: Study, remove: str, restore: str, *, yes: bool, as_json: bool) -> None:
+    """Take one batch out of the study, or bring one back, and say so."""
+    from trace_assets.orchestration.instance import prepare_instance
+    from trace_assets.orchestration.removal import removable, remove_batch, restore_batch
+
+    waiting = _waits(make_console(stderr=True))
+    if restore:
+        n = restore_batch(study, restore, waiting)
+        if as_json:
+            print(json.dumps({"restored": restore, "trajectories": n}))
+        else:
+            make_console().print(
+                f"{escape(restore)}: {n:,} trajectories are back. Next: [bold]trace diagnose[/]",
+                soft_wrap=True,
+            )
+        return
+    n = removable(study, remove)
+    if not yes:
+        asked = f"take the batch '{remove}' with its {n:,} trajectories out of the study"
+        if not sys.stdin.isatty():
+            raise InputError(
+                f"say --yes to {asked}; `--restore {remove}` brings it back. Nothing was changed."
+            )
+        if not typer.confirm(f"{asked[0].upper()}{asked[1:]}?"):
+            raise typer.Exit(2)
+    with prepare_instance(study.home) as instance:
+        place = remove_batch(study, instance, remove, waiting)
+    if as_json:
+        print(json.dumps({"removed": remove, "trajectories": n, "path": str(place)}))
+        return
+    make_console().print(
+        f"{escape(remove)}: {n:,} trajectories taken out of the study, with what was made of them alone. "
+        f"They lie in {escape(str(place))}; `trace ingest --restore {escape(remove)}` brings "
+        "them back. What was made of all batches is due. Next: [bold]trace diagnose[/]",
+        soft_wrap=True,
+    )
+
+
+def _waits(errors: Console) -> Callable[[Holder | None], None]:
+    def tell(other: Holder | None) -> None:
+        who = f" ({other})" if other else ""
+        errors.print(
+            f"another `trace ingest` or sync is at work here{escape(who)}; waiting for it, Ctrl-C to give up",
+            soft_wrap=True,
+        )
+
+    return tell
+
+
 def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[Ingested, int]:
     """Bring files into the store, say on stderr what was wrong with them, and return the exit code.
 
@@ -91,14 +156,7 @@ def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[
 
     errors = make_console(stderr=True)
 
-    def tell_waiting(other: Holder | None) -> None:
-        who = f" ({other})" if other else ""
-        errors.print(
-            f"another `trace ingest` is at work here{escape(who)}; waiting for it, Ctrl-C to give up",
-            soft_wrap=True,
-        )
-
-    outcome = ingest_files(study, files, format, again, tell_waiting)
+    outcome = ingest_files(study, files, format, again, _waits(errors))
     synced = run_sync(
         study,
         ["tasks", "trajectories", "config/targets", "config/rollouts"],
@@ -189,7 +247,7 @@ def _tasks() -> None:
 @tasks.command("make")
 def make_tasks(
     n: Annotated[int, typer.Option(help="How many.", min=1, max=100_000)] = 20,
-    seed: Annotated[int, typer.Option(help="Other seeds give other tasks.")] = 1,
+    seed: Annotated[int, typer.Option(help="Other seeds give other tasks.", min=0, max=MOST_SEED)] = 1,
     target: Annotated[str, typer.Option(help="The live target that draws them.")] = "embedded",
 ) -> None:
     """Print new tasks of a live target as JSON lines: `trace tasks make > .trace/watch/tasks/new.jsonl`."""

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import MANY, Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import tell_settings
 from trace_assets.conformance import Finding, tally
@@ -110,7 +110,7 @@ def plan(
     coverage: Annotated[float, typer.Option(help="For a gap: share of failures that lack it.")] = 0.2,
     er_passed: Annotated[float, typer.Option(help="For a gap: ER+.")] = 0.1,
     pass_rate: Annotated[float, typer.Option(help="Of the agent; for a gain, of the base arm.")] = 0.5,
-    trials: Annotated[int, typer.Option(help="Trials of each task (in each arm).")] = 4,
+    trials: Annotated[int, typer.Option(help="Trials of each task (in each arm).", min=1, max=1000)] = 4,
     icc: Annotated[
         float | None,
         typer.Option(
@@ -118,11 +118,15 @@ def plan(
             "difference between the arms (0.1)."
         ),
     ] = None,
-    considered: Annotated[int, typer.Option(help="For a gap: candidates that are tested.")] = 20,
+    considered: Annotated[
+        int, typer.Option(help="For a gap: candidates that are tested.", min=1, max=MANY)
+    ] = 20,
     discordance: Annotated[
         float | None, typer.Option(help="For a gain: share of paired trials that differ.")
     ] = None,
-    tasks: Annotated[int | None, typer.Option(help="Say also what so many tasks would show.")] = None,
+    tasks: Annotated[
+        int | None, typer.Option(help="Say also what so many tasks would show.", min=1, max=MANY)
+    ] = None,
     gpu_usd: Annotated[
         float, typer.Option(help="Without --gap and --gain: price of an hour of this machine, in USD.")
     ] = 0.0,
@@ -139,10 +143,12 @@ def plan(
         raise InputError("name one thing that is to be found: either --gap 0.3 or --gain 0.07.")
     if gap is None and gain is None:
         from trace_assets.cli.budget import print_budget
+        from trace_assets.targets.registry import check_installed
 
         # What was answered and spent before is no table.
         study = open_study(config, overrides, writable=False, whole=True)
         print_budget(study, gpu_usd=gpu_usd, as_json=as_json)
+        check_installed(study.settings.targets, study.home.targets)
         return
     selection = open_study(config, overrides, writable=False).settings.selection
     try:
@@ -177,8 +183,6 @@ def plan(
             )
     except ValueError as error:
         raise InputError(f"such a study cannot be: {error}.") from error
-    if tasks is not None and tasks < 1:
-        raise InputError(f"--tasks must be at least 1, got {tasks}.")
     counts = {power: needed(power) for power in POWERS}
     reached = None if tasks is None else power_at(tasks)
     if as_json:
@@ -331,7 +335,7 @@ def check(
             help="module:factory of an analyst, or `detectors`, or `model` for the settings' own."
         ),
     ],
-    tasks: Annotated[int, typer.Option(help="Rehearsed tasks, two trials each.", min=20)] = 60,
+    tasks: Annotated[int, typer.Option(help="Rehearsed tasks, two trials each.", min=20, max=MANY)] = 60,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,

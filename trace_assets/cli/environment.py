@@ -17,6 +17,7 @@ from rich.table import Table
 
 from trace_assets.cli.diagnosis import print_forecast
 from trace_assets.cli.options import (
+    MANY,
     Config,
     DryRun,
     Json,
@@ -69,7 +70,7 @@ def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = 
 def show_versions(
     capability: Annotated[str, typer.Argument(help="A capability's id.")],
     source: Annotated[
-        int | None, typer.Option(help="Print the source of this round, and nothing else.")
+        int | None, typer.Option(help="Print the source of this round, and nothing else.", min=0, max=MANY)
     ] = None,
     config: Config = None,
     overrides: Set = None,

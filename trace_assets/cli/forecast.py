@@ -13,9 +13,9 @@ from rich.markup import escape
 from trace_assets.definitions import graph
 from trace_assets.orchestration.cheaper_dagster import kept_connections
 from trace_assets.orchestration.forecast import likely_to_follow
-from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.instance import PLAYED, prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step
-from trace_assets.orchestration.scope import Scope
+from trace_assets.orchestration.scope import LOOP, TAUGHT, Scope
 from trace_assets.records import LedgerEntry
 from trace_assets.report.formatting import count, duration, money
 from trace_assets.store.history import Estimate, Range, estimate, history, total
@@ -125,6 +125,17 @@ def forecast(study: Study, selection: Iterable[str] | None = None) -> Forecast:
         at_risk,
         scope.notes() if selected is None else (),
     )
+
+
+def plays_live(study: Study, found: Forecast) -> bool:
+    """Tell whether the live target is opened for something that is due."""
+    settings = {name for name in LOOP | TAUGHT if name.startswith("config/")}
+    for step, _ in found.due:
+        item = step.item
+        live = item.partition == study.live_batch if item.asset in PLAYED else item.asset in LOOP | TAUGHT
+        if live and item.asset not in settings:
+            return True
+    return False
 
 
 def needs_sandbox(study: Study) -> bool:

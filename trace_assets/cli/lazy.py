@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -65,6 +66,7 @@ class LazyCommand(click.Command):
             leaf.help = _unwrapped(leaf.help or "")
             leaf.params += loudness_options()
             _take_paths_from_here(leaf)
+            _take_finite_numbers(leaf)
         return command
 
 
@@ -95,6 +97,34 @@ def _take_paths_from_here(command: click.Command) -> None:
     for parameter in command.params:
         if isinstance(parameter.type, click.Path) and is_below_study():
             parameter.type.resolve_path = True
+
+
+class Finite(click.types.FloatParamType):
+    """A number; `nan`, which no bound holds back, and `inf` are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read one."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+class FiniteRange(click.FloatRange):
+    """Likewise with bounds."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read one."""
+        return super().convert(Finite().convert(value, param, ctx), param, ctx)
+
+
+def _take_finite_numbers(command: click.Command) -> None:
+    for parameter in command.params:
+        kind = parameter.type
+        if isinstance(kind, click.FloatRange):
+            parameter.type = FiniteRange(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
+        elif isinstance(kind, click.types.FloatParamType):
+            parameter.type = Finite()
 
 
 @contextmanager

@@ -89,6 +89,12 @@ DryRun = Annotated[
 Public = Annotated[bool, typer.Option("--public", help="With --hub: new repositories are public.")]
 
 
+MANY = 1_000_000
+"""More than anybody counts on a command line: what lies above is a slip, and would never end."""
+MOST_SEED = (1 << 63) - 1
+"""No table holds a larger one."""
+
+
 def _require_docker(value: bool) -> bool:
     """Tell this process and its children, who make the sandboxes."""
     if value:

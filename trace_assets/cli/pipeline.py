@@ -28,7 +28,7 @@ from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import Synced
 from trace_assets.records import SelectedCapability, TrajectoryHead
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.ingest import batches, stored_doubles
 
 DIAGNOSIS = (
     "tasks",
@@ -61,7 +61,15 @@ Where a model triages too, that is foreseen before it."""
 DISCOVERED = (*TRIAGED, "suspect_tasks", "capability_dictionary", "batch_capabilities", "config/discovery")
 """What comes next: then it is known what the labels will cost."""
 
-Jobs = Annotated[int | None, typer.Option(help="Items at once; by default two, or one on one core.")]
+MOST_JOBS = 1024
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        help="Items at once; by default two, or one on one core; 0: one after the other in this process.",
+        min=0,
+        max=MOST_JOBS,
+    ),
+]
 
 
 def sync(
@@ -99,10 +107,11 @@ def sync(
     make otherwise is replaced only when you say so: you are asked at a terminal, and exit code 2 names it
     where there is none.
     """
-    from trace_assets.cli.forecast import forecast, show
+    from trace_assets.cli.forecast import forecast, plays_live, show
     from trace_assets.cli.options import known_items
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.rounds import plays_rounds, sync_rounds
+    from trace_assets.targets.registry import check_installed
 
     if yes and keep:
         raise InputError("--yes replaces finished work and --keep leaves it: say one of them.")
@@ -119,6 +128,8 @@ def sync(
             print(json.dumps(found.document(), indent=2))
         else:
             show(found, console)
+        if plays_live(study, found):
+            check_installed(study.settings.targets, study.home.targets)
         return
     synced = run_sync(
         study, select, live=True, jobs=jobs, again=once_more, wait=not no_wait, yes=yes, keep=keep
@@ -162,7 +173,8 @@ def demo(
         typer.Option(
             help="Play so many rounds at most: what was taught is the next one's base model. The same as "
             "--set rounds.most=2, and on desk a training.single_arms=joint (sums lose some of what was "
-            "taught); later commands on this home need both too."
+            "taught); later commands on this home need both too.",
+            min=0,
         ),
     ] = 0,
     require_docker: RequireDocker = False,
@@ -287,6 +299,13 @@ def diagnose(
     synced = bring_up_to_date(study, DIAGNOSIS, chosen, quiet=as_json)
     print_diagnosis(study, make_console(), as_json=as_json)
     tell_settings(study)
+    if doubles := stored_doubles(study):
+        n = sum(len(one.ids) for one in doubles)
+        make_console(stderr=True).print(
+            f"[yellow]note[/] {n:,} trajectories are in the store twice and count twice; `trace doctor` "
+            "names their batches and says how to mend it.",
+            soft_wrap=True,
+        )
     if synced.at_risk:
         console = make_console(stderr=True)
         console.print("[yellow]note[/] left as it is, for other settings or code are in force:")

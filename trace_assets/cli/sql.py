@@ -21,7 +21,7 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli import sql_output
-from trace_assets.cli.options import Config, Json, Set, complete_query, leave_home_alone, open_study
+from trace_assets.cli.options import MANY, Config, Json, Set, complete_query, leave_home_alone, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
@@ -58,10 +58,10 @@ def sql(
         typer.Option("--output", "-o", help="Write the rows to this file instead of printing them."),
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=0, help="Rows that a printed table shows at most; 0 shows all.")
+        int, typer.Option(min=0, max=MANY, help="Rows that a printed table shows at most; 0 shows all.")
     ] = TABLE_ROWS,
     seconds: Annotated[
-        float, typer.Option(min=0, help="How long the query may run; 0: as long as it takes.")
+        float, typer.Option(min=0, max=MANY, help="How long the query may run; 0: as long as it takes.")
     ] = SECONDS,
     config: Config = None,
     overrides: Set = None,

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli.diagnosis import report_findings
-from trace_assets.cli.options import Config, Json, Set, open_study
+from trace_assets.cli.options import MANY, MOST_SEED, Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, TraceError
 from trace_assets.records import Split
@@ -43,12 +43,14 @@ class Splits(StrEnum):
 def parity(
     target: Annotated[str, typer.Argument(help="A target of tau2, such as tau2:airline.")],
     tasks: Annotated[
-        int, typer.Option(help="Tasks to play, in tau2's order; 0 plays all of the split.", min=0)
+        int, typer.Option(help="Tasks to play, in tau2's order; 0 plays all of the split.", min=0, max=MANY)
     ] = 20,
     split: Annotated[Splits, typer.Option(help="Whose tasks.")] = Splits.discovery,
-    trials: Annotated[int, typer.Option(help="Conversations a task.", min=1)] = 1,
-    seed: Annotated[int, typer.Option(help="tau2 draws the seeds of the trials from it.")] = 300,
-    concurrency: Annotated[int, typer.Option(help="Conversations at once.", min=1)] = 4,
+    trials: Annotated[int, typer.Option(help="Conversations a task.", min=1, max=MANY)] = 1,
+    seed: Annotated[
+        int, typer.Option(help="tau2 draws the seeds of the trials from it.", min=0, max=MOST_SEED)
+    ] = 300,
+    concurrency: Annotated[int, typer.Option(help="Conversations at once.", min=1, max=MANY)] = 4,
     margin: Annotated[
         float,
         typer.Option(
@@ -58,7 +60,8 @@ def parity(
         ),
     ] = 0.0,
     patience: Annotated[
-        float, typer.Option(help="Seconds without a finished conversation before tau2 run is killed.")
+        float,
+        typer.Option(help="Seconds without a finished conversation before tau2 run is killed.", min=1.0),
     ] = 3600.0,
     again: Annotated[
         bool, typer.Option("--again", help="Play all anew: another model stands behind the same name.")
@@ -200,7 +203,7 @@ def check(
     target: Annotated[
         str | None, typer.Argument(help="A module file or a target's name; the configured one by default.")
     ] = None,
-    tasks: Annotated[int, typer.Option(help="Tasks of each split to play.", min=1)] = 20,
+    tasks: Annotated[int, typer.Option(help="Tasks of each split to play.", min=1, max=MANY)] = 20,
     config: Config = None,
     overrides: Set = None,
     as_json: Json = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from trace_assets.cli.options import Json, Set
+from trace_assets.cli.options import MOST_SEED, Json, Set
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 
@@ -33,12 +33,18 @@ SMALL = {
 @tournament.command("plan")
 def plan(
     folder: Folder,
-    worlds: Annotated[int, typer.Option(min=1, help="Replications: everything anew from other seeds.")] = 6,
-    first_seed: Annotated[int, typer.Option(min=0, help="Seeds are counted up from it.")] = 100,
+    worlds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Replications: everything anew from other seeds.")
+    ] = 6,
+    first_seed: Annotated[
+        int, typer.Option(min=0, max=MOST_SEED, help="Seeds are counted up from it.")
+    ] = 100,
     desk: Annotated[str, typer.Option(help="Which order desk: a, b, c or d (see `trace demo`).")] = "a",
     look: Annotated[
         int | None,
-        typer.Option(min=2, help="After so many worlds, stop if every primary comparison is clear by then."),
+        typer.Option(
+            min=2, max=1000, help="After so many worlds, stop if every primary comparison is clear by then."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer tasks and iterations a world.")] = False,
     file: Annotated[

@@ -114,6 +114,14 @@ class ItemFiles:
             names += listed_in(self.manifest, folder) or [self.manifest.name(file) for file in there]
         return names
 
+    def own_tables(self, asset: str, partition: str) -> list[str]:
+        """Return the names of the tables' files that are of one partition alone, there or not."""
+        return [
+            f"{self._prefix(record)}/{partition}.parquet"
+            for record, part in _TABLES.get(asset, {}).items()
+            if not part
+        ]
+
     def version(self, asset: str, partition: str) -> str:
         """Return one version of an item's files, by the manifest; one that it does not list is read."""
         known = self.manifest.entries()

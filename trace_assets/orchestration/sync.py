@@ -17,6 +17,7 @@ from trace_assets.orchestration.asset_files import explain
 from trace_assets.orchestration.planner import Item, Planner, Standings, Step
 from trace_assets.orchestration.pool import Needs, Pool, WorkerDied, needs_of
 from trace_assets.orchestration.recovery import RecoveryReport, recover
+from trace_assets.orchestration.removal import finish_removals
 from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.worker_pool import (
     Outcome,
@@ -182,6 +183,7 @@ def sync(
         announce(study.home)  # anew, where this process was taken for dead since its last sync
         planner = Planner(definitions, instance, selection, partitions, standing or Scope(study, selection))
         recovered = recover(instance, study.home)
+        finish_removals(study, instance)
         lost = planner.mend_files()
         recovered = replace(recovered, forgotten=lost.forgotten, lineage=lost.lineage)
         if recovered or recovered.hashed:

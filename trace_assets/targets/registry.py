@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,35 @@ def check_named(section: Targets) -> None:
         desk_options(section)
     elif section.name.partition(":")[0] != OPENENV:
         _known_benchmark(section.name)
+
+
+def check_installed(section: Targets, folder: Path) -> None:
+    """Look whether what the target needs is installed; it is not opened.
+
+    Args:
+        section: The settings.
+        folder: The home's `targets`, where benchmarks are installed.
+
+    Raises:
+        Unavailable: It is not.
+        InputError: There is no such target, or its record cannot be read.
+    """
+    if section.path or section.name == "embedded":
+        return
+    if section.name.partition(":")[0] == OPENENV:
+        if not section.python and find_spec("openenv") is None:
+            raise Unavailable(
+                "the package openenv is not installed here: install it, or name an interpreter that has it "
+                "in targets.python."
+            )
+        return
+    benchmark = _known_benchmark(section.name)
+    python = section.python or read_installed(folder, benchmark.name).python
+    if shutil.which(python) is None:
+        raise Unavailable(
+            f"the interpreter {python} of {benchmark.name} is not there any more: run `trace targets install "
+            f"{benchmark.name} --from DIR` again."
+        )
 
 
 def _known_benchmark(name: str) -> Benchmark:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from trace_assets.formats.problem import batch_named
+from trace_assets.formats.problem import Problem, batch_named
 from trace_assets.records import TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.workflows.earlier_batch import conversations
@@ -72,6 +72,41 @@ def counted_words(doubles: Sequence[Double]) -> str:
         for one in doubles
     )
     return f"{n} are in the store already ({where})"
+
+
+def tell_doubles(doubles: Sequence[Double], given: Mapping[str, set[str]]) -> Iterable[Problem]:
+    """Say what becomes of doubles, in one sentence a batch.
+
+    Args:
+        doubles: What was found.
+        given: File to the batches that it gave.
+    """
+    for batch in dict.fromkeys(one.batch for one in doubles):
+        path = next((name for name, own in given.items() if batch in own), batch)
+        for by_chance in (False, True):
+            some = [one for one in doubles if one.batch == batch and one.by_chance == by_chance]
+            if some:
+                words, kind = (_kept_words(some), "duplicate") if by_chance else (_left_words(some), "held")
+                yield Problem.model_validate(
+                    {"path": path, "message": words, "severity": "notice", "kind": kind}
+                )
+
+
+def _left_words(doubles: Sequence[Double]) -> str:
+    others = [one.of for one in doubles if one.of != one.batch]
+    said = f"{counted_words(doubles)}: counted once, so left out here"
+    if judged := sum(one.judged_otherwise for one in doubles):
+        said += f" ({judged:,} of them have another verdict there)"
+    if others:
+        said += f"; to have them here instead, first `trace ingest --remove {others[0]}`"
+    return f"{said}. Other runs that read alike need an `id`, a `trial` or a `date` of their own"
+
+
+def _kept_words(doubles: Sequence[Double]) -> str:
+    return (
+        f"{counted_words(doubles)}; nothing tells them apart, but other runs of the same tasks differ, so "
+        "they are kept as trials of their own: take one of the two away where it is a copy"
+    )
 
 
 @dataclass(frozen=True)

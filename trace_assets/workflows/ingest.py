@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.doubles import Double, counted_words, find_doubles
+from trace_assets.workflows.doubles import Double, find_doubles, tell_doubles
 from trace_assets.workflows.earlier_batch import lacking, sources_of
 from trace_assets.workflows.watched_folder import file_digest, signature
 
@@ -148,7 +148,7 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
                 _find_tasks(study, read)
             else:
                 given = read.gave
-            for problem in _told(doubles, given):
+            for problem in tell_doubles(doubles, given):
                 outcome.problems.add(problem)
             _lay_all(study, read, place, outcome, files, again)
         keep_notes(study.home.descriptions, rest)
@@ -285,34 +285,13 @@ def _doubles_in(study: Study, read: Loaded, again: bool) -> list[Double]:
     return found
 
 
-def _told(doubles: Sequence[Double], given: Mapping[str, set[str]]) -> Iterator[Problem]:
-    """Say what becomes of doubles, in one sentence a batch."""
-    for batch in dict.fromkeys(one.batch for one in doubles):
-        path = next((name for name, own in given.items() if batch in own), batch)
-        for by_chance in (False, True):
-            some = [one for one in doubles if one.batch == batch and one.by_chance == by_chance]
-            if some:
-                words, kind = (_kept_words(some), "duplicate") if by_chance else (_left_words(some), "held")
-                yield Problem.model_validate(
-                    {"path": path, "message": words, "severity": "notice", "kind": kind}
-                )
-
-
-def _left_words(doubles: Sequence[Double]) -> str:
-    others = [one.of for one in doubles if one.of != one.batch]
-    said = f"{counted_words(doubles)}: counted once, so left out here"
-    if judged := sum(one.judged_otherwise for one in doubles):
-        said += f" ({judged:,} of them have another verdict there)"
-    if others:
-        said += f"; to have them here instead, first `trace ingest --remove {others[0]}`"
-    return f"{said}. Other runs that read alike need an `id`, a `trial` or a `date` of their own"
-
-
-def _kept_words(doubles: Sequence[Double]) -> str:
-    return (
-        f"{counted_words(doubles)}; nothing tells them apart, but other runs of the same tasks differ, so "
-        "they are kept as trials of their own: take one of the two away where it is a copy"
-    )
+def stored_doubles(study: Study) -> list[Double]:
+    """Return what an earlier version let in twice, by batches of the inbox; damaged ones are passed over."""
+    given = [(batch, inbox(study, batch)) for batch in batches(study)]
+    try:
+        return [one for one in find_doubles(given) if not one.by_chance]
+    except InputError:  # whoever looks at the files is told
+        return []
 
 
 def _tasks(study: Study, batch: str) -> Iterator[tuple[str, tuple[str, int]]]:

@@ -20,7 +20,8 @@ from trace_assets.store.locks import due_items, exclusive, holder, is_held, sync
 from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
 from trace_assets.store.presence import elsewhere, living
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.doubles import Double, counted_words
+from trace_assets.workflows.ingest import batches, stored_doubles
 from trace_assets.workflows.task_inbox import FOLDER, LAID_AGAIN
 
 SYNC_MENDS, ACCEPT = "trace sync", "trace doctor --accept-losses"
@@ -55,6 +56,7 @@ def files(study: Study, *, deep: bool) -> list[Finding]:
         )
         findings.append(Finding("content hashes", "degraded", detail, fix=SYNC_MENDS))
     findings += _inbox(study, deep)
+    findings += _doubles(study)
     if deep:
         findings += [*_base(study), *_journals(study), *_history(study)]
     return findings
@@ -113,6 +115,21 @@ def _inbox(study: Study, deep: bool) -> list[Finding]:
         return []
     detail = f"{len(found):,} files are not what was ingested: {'; '.join(found[:SHOWN])}"
     return [Finding("inbox", "missing", detail, EVERY, "trace ingest, with the files that they came from")]
+
+
+def _doubles(study: Study) -> list[Finding]:
+    """Look for trajectories that an earlier version let in twice: they count twice."""
+    found = stored_doubles(study)
+    again: dict[str, list[Double]] = {}
+    for one in found:
+        again.setdefault(one.batch, []).append(one)
+    if not again:
+        return []
+    detail = "; ".join(counted_words(some) for some in again.values())
+    fix = (
+        f"trace ingest --remove {next(iter(again))}, then trace ingest of its files: each is then taken once"
+    )
+    return [Finding("doubles", "degraded", f"what counts twice: {detail}", fix=fix)]
 
 
 def _base(study: Study) -> list[Finding]:
