@@ -84,6 +84,7 @@ def trace(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
         ("sync --dry-run --jobs -3", "--jobs"),
         ("demo --jobs 100000", "--jobs"),
         ("plan --gap 0.3 --trials 10000000", "--trials"),
+        ("plan --gap 0.3 --tasks 0", "--tasks"),
         ("plan --gap nan", "not a finite number"),
         ("plan --gap 0.3 --coverage -1", "such a study cannot be"),
         ("plan --gain 0.1 --discordance 3", "such a study cannot be"),
@@ -100,7 +101,7 @@ def test_such_a_number_ends_in_one_sentence(
 
 
 @pytest.mark.parametrize("target", ["tau2:airline", "openenv:desk"])
-@pytest.mark.parametrize("command", ["plan", "sync --dry-run"])
+@pytest.mark.parametrize("command", ["plan", pytest.param("sync --dry-run", marks=pytest.mark.ci)])
 def test_a_plan_for_a_target_whose_packages_are_not_installed_says_so(
     command: str,
     target: str,

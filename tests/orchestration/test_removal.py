@@ -95,7 +95,7 @@ def test_what_came_in_meanwhile_is_not_brought_back_beside_it(
     assert batches(study) == ["longer", "two"]
 
 
-@pytest.mark.parametrize("killed_in", ["_give_tasks_away", "_forget"])
+@pytest.mark.parametrize("killed_in", ["_give_tasks_away", pytest.param("_forget", marks=pytest.mark.ci)])
 def test_a_removal_that_was_killed_is_gone_on_with(
     study: Study, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, killed_in: str
 ) -> None:
@@ -120,6 +120,7 @@ def test_a_removal_that_was_killed_is_gone_on_with(
     assert finish_removals(study, instance) == []
 
 
+@pytest.mark.ci
 def test_a_watched_batch_that_is_removed_neither_waits_nor_comes_again(
     study: Study, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
