@@ -117,7 +117,9 @@ def pages(results: Results) -> dict[str, str]:
         "truth/rules.md": _joined(_rules(results)),
         "truth/rounds.md": _joined([text("intro_rounds"), *(text(name) for name in round_names())]),
         "truth/invented.md": _joined([text("intro_invented"), *planted_words(), *planted_lacks()]),
-        "truth/models.md": _joined([text("intro_models"), results.recorded, text("whole")]),
+        "truth/models.md": _joined(
+            [text("intro_models"), results.recorded, text("whole"), text("whole_sets")]
+        ),
     }
 
 

@@ -44,7 +44,7 @@ def test_what_the_first_page_counts_stands_below() -> None:
         ("rounds", ["intro_rounds", *round_names()]),
         ("rules", ["once", "remaining"]),
         ("invented", ["intro_invented", "lacks", "strangers", "further", "again", "last", "four_rounds"]),
-        ("models", ["intro_models", "whole"]),
+        ("models", ["intro_models", "whole", "whole_sets"]),
     ],
 )
 def test_a_text_and_its_page_say_the_same(page: str, texts: list[str]) -> None:
