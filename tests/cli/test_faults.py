@@ -29,8 +29,8 @@ def test_shares_intervals_and_evidence_are_shown() -> None:
     out = io.StringIO()
     print_faults([*rows, row(50, "environment", "reward_missing")], Console(file=out, width=200))
     text = out.getvalue()
-    assert "t20: stuck (message 3, 7): said [it] again" in text and "and 1 more" in text
-    assert "t50" not in text and "71.4%" in text and "1 run has no verdict" in text
+    assert "t20: stuck (message 3, 7): said [it] again" in text and " more:" not in text
+    assert "t50" not in text and "75.0%" in text and "1 run has no verdict" in text
 
 
 def test_what_is_suspected_is_told_beside_what_is_decided() -> None:

@@ -271,14 +271,17 @@ def print_faults(rows: Sequence[Triage], console: Console) -> None:
         rules = ", ".join(f"{rule} {n}" for rule, n in one["rules"].items())
         share = f"{one['share']:.1%} [{one['share_low']:.1%}, {one['share_high']:.1%}]"
         table.add_row(escape(str(one["fault"])), f"{one['n']:,}", escape(share), escape(rules))
-    console.print(table)
+    if any(one["n"] for one in fault_shares(rows)):
+        console.print(table)
     if missing := sum(row.rule == "reward_missing" for row in rows):
         console.print(
             f"  {count(missing, 'run has', 'runs have')} no verdict, which is no failure: write a reward or "
-            "success into the logs, or name a CSV table with an id and a score a row together with them",
+            "success into the logs, or name a CSV table with an id and a score a row together with them; "
+            "without verdicts nothing can be said of what an agent lacks",
             soft_wrap=True,
         )
     others = [row for row in rows if row.outcome != "passed" and row.fault != "agent"]
+    others = [row for row in others if row.rule != "reward_missing"]
     for row in others[:SHOWN]:
         where = ", ".join(str(index) for index in row.evidence)
         shown = f" (message {where})" if where else ""

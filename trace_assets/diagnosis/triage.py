@@ -187,8 +187,11 @@ FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastruct
 
 
 def fault_shares(rows: Sequence[Triage]) -> list[dict[str, Any]]:
-    """Return for each fault its failures, their share of all, a 95 % Wilson interval, and the rules."""
-    failures = [row for row in rows if row.outcome != "passed"]
+    """Return for each fault its failures, their share of all, a 95 % Wilson interval, and the rules.
+
+    A run that only lacks a verdict is no failure.
+    """
+    failures = [row for row in rows if row.outcome != "passed" and row.rule != "reward_missing"]
     shares = []
     for fault in FAULTS:
         own = [row for row in failures if row.fault == fault]

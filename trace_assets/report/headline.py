@@ -117,12 +117,18 @@ def explained(data: ReportData) -> int:
     return sum(round((row.marginal_coverage or 0.0) * failures.get(row.target, 0)) for row in data.kept)
 
 
+def _became(row: Triage) -> str:
+    if row.outcome == "passed":
+        return "passed"
+    return _FAULTS[None if row.rule == "reward_missing" else row.fault]
+
+
 def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int]]]:
     """Count outcomes: target to number of trajectories, and what became of them, in words."""
     counted: dict[str, tuple[int, dict[str, int]]] = {}
     for target in sorted({row.target for row in triage}):
         own = [row for row in triage if row.target == target]
-        counts = Counter("passed" if row.outcome == "passed" else _FAULTS[row.fault] for row in own)
+        counts = Counter(_became(row) for row in own)
         order = ["passed", *_FAULTS.values()]
         counted[target] = (len(own), {name: counts[name] for name in order if counts[name]})
     return counted
