@@ -79,7 +79,7 @@ def read_chat(raw: Sequence[Any]) -> list[Message]:
                 tool_calls=calls,
                 tool_call_id=answered,
                 tool_name=_tool_name(message, names, answered) if answered else None,
-                is_error=bool(answered) and any(said_so(message.get(name)) for name in ("is_error", "error")),
+                is_error=bool(answered) and any(said_so(message.get(name)) for name in _FAILED),
                 requestor="user" if message.get("requestor") == "user" else "assistant",
                 metadata=metadata,
             )
@@ -87,6 +87,8 @@ def read_chat(raw: Sequence[Any]) -> list[Message]:
     return messages
 
 
+_FAILED = ("is_error", "error", "isError", "tool_call_error")
+"""Fields by which a result says that the call failed."""
 _NOTHING = frozenset({"", "none", "null", "nan", "false", "0"})
 """What programs write as text in the place of no value, or of no."""
 
@@ -168,7 +170,10 @@ def _content(value: Any, number: int) -> tuple[str | None, dict[str, Any]]:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS:
-            texts.append(str(part.get("text") or part.get("refusal") or part.get("content") or ""))
+            said = part.get("text") or part.get("refusal") or part.get("content")
+            if isinstance(said, dict):  # a message of OpenAI's threads
+                said = said.get("value")
+            texts.append(str(said) if said else "".join(f"[{name}]" for name in part if "type" not in part))
         else:
             kind = part.get("type") if isinstance(part, dict) else type(part).__name__
             texts.append(f"[{kind}]")

@@ -5,15 +5,16 @@ However long the file is, one value at a time is held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
 from trace_assets.formats.chat import dict_of
+from trace_assets.formats.envelope import begun, by_run, is_entry, is_log, opened, speaks, talk_in
 from trace_assets.formats.openai_chat import (
-    begins_talk,
     holds_messages,
     not_json,
     read_conversation,
@@ -176,7 +177,9 @@ class ChatFileImporter:
     def sniff(self, path: Path, head: bytes) -> bool:
         """Tell whether the file begins with a message, or with an object that has a list of them."""
         first = first_object(head)
-        return is_talk(path) or (begins_talk(first) and "content" in first) or holds_messages(first)
+        known = is_talk(path) or holds_messages(first) or talk_in(first) is not None
+        known = known or ("role" in first and "content" in first)
+        return known or is_log(begun(head.removeprefix(BOM)))
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield a task and a trajectory an episode, each task once."""
@@ -185,12 +188,85 @@ class ChatFileImporter:
         for row in read_documents(path, allowance):
             if isinstance(row, Problem):
                 yield row
-            elif holds_messages(row[1]):
-                yield from _told(path, reading, row[0], row[1], allowance)
-            else:
+                continue
+            whole = _whole(dict_of(row[1]))
+            if whole is None:
                 said.append(row[1])
-        if said:
-            yield from _told(path, reading, "", {"messages": said}, allowance)
+            else:
+                yield from _told(path, reading, row[0], whole, allowance)
+        if (runs := by_run(said)) is not None:
+            for name, rows in runs:
+                own = {"trajectory_id": f"{batch_of(path)}/{name}", "id": name, **_gathered(rows)}
+                yield from _told(path, reading, f"run {name}", own, allowance)
+        elif said:
+            yield from _told(path, reading, "", _gathered(said), allowance)
+
+
+def _whole(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return an object that is a run, with its messages where they are looked for; None for a part of one."""
+    if not holds_messages(row):
+        found = None if is_entry(row) else opened(row)
+        if found is None:
+            return None
+        row = found
+    return _with_model(row, row.get("messages") or ())
+
+
+_ABOUT_RUN = (
+    *("reward", "score", "success", "passed", "correct", "resolved", "pass", "verdict", "outcome", "solved"),
+    *("task_id", "target", "trial", "user_policy", "expected_actions", "expected_outputs", "domain_policy"),
+)
+"""What an entry that is no message may say of its run."""
+
+
+def _gathered(rows: Sequence[Any]) -> dict[str, Any]:
+    """Return a run's messages, and what its other entries say of it: its model, how it ended."""
+    messages = [row for row in rows if speaks(row)]
+    if not messages:  # whoever reads it says why it is none
+        return {"messages": list(rows)}
+    about: dict[str, Any] = {}
+    for row in rows:
+        if isinstance(row, Mapping):
+            about.update({name: row[name] for name in _ABOUT_RUN if row.get(name) is not None})
+            about.update(_how_claude_ended(row))
+    left = Counter(_kind(row) for row in rows if not speaks(row))
+    if left:
+        about["metadata"] = {"left_out": dict(sorted(left.items()))}
+    return _with_model({**about, "messages": messages}, rows)
+
+
+def _kind(row: Any) -> str:
+    about = dict_of(row)
+    named = next((about[name] for name in ("event", "type", "kind") if isinstance(about.get(name), str)), "")
+    return named or f"JSON {type(row).__name__}"
+
+
+def _how_claude_ended(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a run of Claude's Agent SDK ended, if this is the entry that says it."""
+    if row.get("type") != "result" or not isinstance(row.get("subtype"), str) or "num_turns" not in row:
+        return {}
+    if row["subtype"] == "error_during_execution":
+        return {"error": str(row.get("result") or row["subtype"])}
+    return {"stop_reason": "max_turns" if row["subtype"] == "error_max_turns" else "end_turn"}
+
+
+def _with_model(row: dict[str, Any], entries: Sequence[Any]) -> dict[str, Any]:
+    """Return a run with the model that most of its entries name, where it says none itself."""
+    if any(row.get(name) for name in ("model", "policy", "model_name")):
+        return row
+    named = Counter(name for one in entries if (name := _model_of(one)))
+    return {**row, "model": named.most_common(1)[0][0]} if named else row
+
+
+def _model_of(one: Any) -> str:
+    about = dict_of(one)
+    inner = [dict_of(about.get(name)) for name in ("message", "payload", "data", "kwargs")]
+    inner += [dict_of(each.get("response_metadata")) for each in (about, *inner)]
+    for each in (about, *inner):
+        for name in ("model", "model_name", "model_id", "modelId"):
+            if isinstance(each.get(name), str) and each[name]:
+                return str(each[name])
+    return ""
 
 
 def _told(

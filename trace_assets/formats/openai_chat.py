@@ -1,11 +1,13 @@
 """OpenAI chat logs as JSON lines: `{"messages": [...], "reward": 1.0, ...}`, one conversation a line.
 
 Messages may also be as Anthropic's, Gemini's (`contents` of `parts`), LangChain's and OpenAI's newer
-interface have them; `system` (`system_prompt`, `system_instruction`) is what the model was told before them.
-Read are, each optional but `messages`: `reward` (or `score`), `success` (`passed`, `correct`, `resolved`,
-`pass`), `scores` (`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`, `target`, `model`,
-`user_policy` (who played the user), `usage`, `cost`, `error`, `stop_reason` (`finish_reason`); and of the
-task `instruction`, `expected_actions` (`[{name, arguments}]`), `expected_outputs` and `domain_policy`.
+interface have them, or as agent frameworks do (`frameworks`); `system` (`system_prompt`,
+`system_instruction`) is what the model was told before them. Read are, each optional but `messages`: `reward`
+(or `score`), `success` (`passed`, `correct`, `resolved`, `pass`; where there is neither, `verdict`, `outcome`
+and the like in words), `scores` (`rewards`, `metrics`: named parts), `tools`, `id`, `task_id`, `trial`,
+`target`, `model`, `user_policy` (who played the user), `usage`, `cost`, `error`, `stop_reason`
+(`finish_reason`); and of the task `instruction`, `expected_actions` (`[{name, arguments}]`),
+`expected_outputs` and `domain_policy`.
 Whatever else a line holds goes to `metadata`.
 """
 
@@ -30,16 +32,25 @@ from trace_assets.formats.chat import (
     score_checks,
     token_count,
 )
+from trace_assets.formats.envelope import RUN_NAMES, speaks
+from trace_assets.formats.frameworks import translated
 from trace_assets.formats.problem import UNUSABLE, Problem, batch_of, is_one_of_folder, is_run_file
 from trace_assets.formats.reading import Reading
-from trace_assets.formats.spans.chat_forms import in_chat_form, is_message
+from trace_assets.formats.spans.chat_forms import in_chat_form
+from trace_assets.formats.spans.span import verdict_in
 from trace_assets.formats.task_facts import FIELDS, facts_of
+from trace_assets.formats.unread import must_say_something
 from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines, read_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
 
 _REWARD = ("reward", "score")
 _SUCCESS = ("success", "passed", "correct", "resolved", "pass")
+_IN_WORDS = (
+    *("verdict", "outcome", "solved", "label", "is_success", "is_correct", "task_success", "result"),
+    *("grade", "evaluation", "eval", "judgement", "judgment"),
+)
+"""Fields that may hold a verdict, or something else: they count where no other says it."""
 _SCORES = ("scores", "rewards", "metrics", "reward_breakdown")
 _TASK = ("task_id", "example_id", "problem_id", "task", "prompt_id")
 _MODEL = ("model", "policy", "model_name")
@@ -82,6 +93,8 @@ _OTHERS = frozenset(
 """Keys of other forms that have `messages` too."""
 _EARLIEST, _THOUSANDTHS = 10**8, 10**11
 """Numbers between them are seconds since 1970 (1973 to 5138); larger ones count thousandths."""
+_NOTES = 20
+"""Entries of a list that are looked at for the first message: frameworks put settings before it."""
 _PREFIXED = 16
 """Ids shorter than this are only unique in their file, and get its batch in front."""
 
@@ -124,12 +137,7 @@ class OpenAIChatImporter:
 def holds_messages(row: Mapping[str, Any]) -> bool:
     """Tell whether an object has a list of messages, in any of the forms that are read."""
     messages = _first(row, _MESSAGES)
-    return bool(messages) and isinstance(messages, list) and begins_talk(messages[0])
-
-
-def begins_talk(value: Any) -> bool:
-    """Tell whether a value is a message."""
-    return isinstance(value, dict) and ("role" in value or is_message(value))
+    return bool(messages) and isinstance(messages, list) and any(speaks(one) for one in messages[:_NOTES])
 
 
 def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[Trajectory, str]:
@@ -141,15 +149,21 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     raw = _first(row, _MESSAGES)
     if not isinstance(raw, list):
         raise ValueError("there is no list 'messages'")
-    messages = tuple(read_chat(in_chat_form(raw, _first(row, _SYSTEM))))
+    messages = tuple(read_chat(in_chat_form(translated(raw), _first(row, _SYSTEM))))
+    must_say_something(messages)
     batch = batch_of(path)
     target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
-    task = _task_name(row) or prompt_id(first_words(messages))
+    identity = _identity(row, batch, number)
+    asked = first_words(messages)  # without a word of the user nothing says that two runs had one task
+    task = _task_name(row) or (prompt_id(asked) if asked else f"run-{identity.removeprefix(f'{batch}/')}")
     end = ended(_first(row, _REASON), row.get("error"), row.get("limit"))
     reward, parts = _first(row, _REWARD), _first(row, _SCORES)
     if isinstance(reward, Mapping):
         parts, reward = parts or reward, reward.get("total", reward.get("reward"))
-    got = earned(reward, _first(row, _SUCCESS))
+    success = _first(row, _SUCCESS)
+    if reward is None and success is None:
+        reward, success = _in_words(row)
+    got = earned(reward, success)
     if end.fault == "infrastructure":
         got = got._replace(
             reward=None, success=None, notice=f"the run broke ({end.error}): kept as not judged"
@@ -158,7 +172,7 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     metadata = dict(row["metadata"]) if isinstance(row.get("metadata"), dict) else {}
     metadata.update({key: value for key, value in row.items() if key not in _TAKEN and value is not None})
     trajectory = Trajectory(
-        trajectory_id=_identity(row, batch, number),
+        trajectory_id=identity,
         task_id=task if task.startswith(f"{target}/") else f"{target}/{task}",
         target=target,
         task_batch=batch,
@@ -179,6 +193,7 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
         cost_usd=amount(_first(row, _COST)),
         seconds=amount(_first(row, _TIME)),
         source=f"openai_chat:{path.name}",
+        source_id=_source_id(row),
         source_uri=str(path.absolute()),
         date=_date(row.get("date") or row.get("created_at") or row.get("timestamp")),
         agent=_text(row.get("agent")),
@@ -187,6 +202,28 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
         checks=_checks(row.get("checks")) or score_checks(parts),
     )
     return trajectory, got.notice
+
+
+def _in_words(row: Mapping[str, Any]) -> tuple[float | None, bool | None]:
+    """Return what a row says of its end under names that may mean something else.
+
+    >>> _in_words({"outcome": "not solved"}), _in_words({"label": "refund"})
+    ((None, False), (None, None))
+    >>> _in_words({"eval": {"score": 0.5}})
+    (0.5, None)
+    """
+    for name in _IN_WORDS:
+        value = row.get(name)
+        reward, success = verdict_in(value if isinstance(value, Mapping) else {"success": value})
+        if reward is not None or success is not None:
+            return reward, success
+    return None, None
+
+
+def _source_id(row: Mapping[str, Any]) -> str | None:
+    """Return what the run is called where it was made: tables of verdicts may call it so."""
+    name = next((row[key] for key in ("id", *RUN_NAMES) if isinstance(row.get(key), str | int)), None)
+    return None if name is None or isinstance(name, bool) else str(name)
 
 
 def tokens(usage: Any, *names: str) -> int | None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import from_json
 
+from trace_assets.formats.envelope import begun, by_run, is_log, talk_in
 from trace_assets.records import Record, Task
 from trace_assets.untrusted.allowance import BOM, TooLarge
 
@@ -172,15 +173,28 @@ class ProblemLog:
     def lines(self, few: int = 3) -> Iterator[tuple[str, str]]:
         """Yield (severity, line): each problem of a kind that a file has few of, else the first and a count.
 
+        Files of one folder that have a kind each are told of together: where a run is a file there are many.
+
         Args:
-            few: Up to how many of one kind are told one by one.
+            few: Up to how many of one kind, or files with one, are told one by one.
         """
-        for key, kept in self._kept.items():
-            n = self.counts[key]
-            if n <= few:
-                yield from ((problem.severity, str(problem)) for problem in kept)
-            else:
-                yield key[2], f"{kept[0]} And {n - 1:,} more like it ({key[1].replace('_', ' ')})."
+        alike: dict[tuple[str, Kind, str], list[tuple[str, Kind, str]]] = {}
+        for key in self._kept:
+            alike.setdefault((os.path.dirname(key[0]), *key[1:]), []).append(key)
+        for keys in alike.values():
+            n, kind = sum(self.counts[key] for key in keys), keys[0][1].replace("_", " ")
+            if len(keys) > few:
+                yield (
+                    keys[0][2],
+                    f"{self._kept[keys[0]][0]} And {n - 1:,} more like it in {len(keys):,} files ({kind}).",
+                )
+                continue
+            for key in keys:
+                kept = self._kept[key]
+                if self.counts[key] <= few:
+                    yield from ((problem.severity, str(problem)) for problem in kept)
+                else:
+                    yield key[2], f"{kept[0]} And {self.counts[key] - 1:,} more like it ({kind})."
 
 
 # Names of task batches, and the files that form one.
@@ -307,8 +321,21 @@ _BESIDE = 50
 
 def is_talk(path: Path) -> bool:
     """Tell whether a file is one conversation: its values are messages, not objects with them."""
-    row = _begins(path)
-    return row is not None and isinstance(row.get("role", row.get("type")), str) and _speaks(row)
+    rows = _rows_of(path)
+    row = rows[0] if rows else {}
+    if not rows or _OF_SESSIONS & row.keys() or _of_several(rows):
+        return False
+    message = isinstance(row.get("role", row.get("type")), str) and _speaks(row)
+    return message or is_log(rows)
+
+
+_OWN_LISTS = frozenset({"messages", "contents"})
+_OF_SESSIONS = frozenset({"sessionId", "parentUuid", "leafUuid"})
+
+
+def _of_several(rows: list[dict[str, Any]]) -> bool:
+    """Tell whether messages are those of several runs, each of which they name."""
+    return by_run(rows) is not None and not any(_OWN_LISTS & row.keys() for row in rows)
 
 
 def is_run_file(path: Path) -> bool:
@@ -381,7 +408,9 @@ def _holds_steps(path: Path) -> bool:
 
 def _holds_talk(path: Path) -> bool:
     row = _begins(path)
-    return row is not None and any(isinstance(row.get(name), list) for name in ("messages", "contents"))
+    if row is None:
+        return False
+    return any(isinstance(row.get(name), list) for name in _OWN_LISTS) or talk_in(row) is not None
 
 
 def _speaks(row: Mapping[str, Any]) -> bool:
@@ -390,33 +419,28 @@ def _speaks(row: Mapping[str, Any]) -> bool:
 
 def _begins(path: Path) -> dict[str, Any] | None:
     """Return the first object of a JSON file or of JSON lines, as far as its beginning goes."""
+    return next(iter(_rows_of(path)), None)
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    """Return the first objects of a JSON file or of JSON lines."""
     if not path.name.endswith((".json", ".jsonl", ".ndjson")):
-        return None
+        return []
     try:
         about = path.stat()
     except OSError:
-        return None
+        return []
     return _beginning(path.absolute(), about.st_size, about.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def _beginning(path: Path, _size: int, _changed: int) -> dict[str, Any] | None:
-    """Return what `_begins` does, which is asked for with every row of a file."""
+def _beginning(path: Path, _size: int, _changed: int) -> list[dict[str, Any]]:
+    """Return what `_rows_of` does, which is asked for with every row of a file."""
     try:
         with path.open("rb") as stream:
-            head = stream.read(_TALK_HEAD).removeprefix(BOM).lstrip()
+            return begun(stream.read(_TALK_HEAD).removeprefix(BOM))
     except OSError:
-        return None
-    if head[:1] not in (b"[", b"{"):
-        return None
-    for text in (head, head.split(b"\n", 1)[0]):
-        try:
-            value = from_json(text, allow_partial=True)
-        except ValueError:
-            continue
-        first = value[0] if isinstance(value, list) and value else value
-        return first if isinstance(first, dict) else None
-    return None
+        return []
 
 
 def stands_alone(path: Path) -> bool:

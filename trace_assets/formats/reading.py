@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from trace_assets.formats.chat import first_words
-from trace_assets.formats.problem import Kind, Problem, problem_kind, reason_of
+from trace_assets.formats.problem import Kind, Problem, problem_kind, reason_of, repeated
 from trace_assets.formats.task_facts import TaskFacts
 from trace_assets.records import CheckRow, MessageRow, Record, Task, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
@@ -37,6 +37,7 @@ class Reading:
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._known: dict[str, int] = {}
+        self._met: set[int] = set()
 
     def told(
         self, trajectory: Trajectory, notice: str, position: str, facts: TaskFacts = _UNTOLD
@@ -49,6 +50,10 @@ class Reading:
             position: Where it is.
             facts: What the row tells of the task.
         """
+        if self._is_again(trajectory):
+            name = str(trajectory.source_id)
+            yield repeated(name, Path(self._path), "this file", True, position)
+            return
         tells = hash(repr(facts))
         if trajectory.task_id in self._known:
             if facts != _UNTOLD and self._known[trajectory.task_id] not in (tells, _SAID):
@@ -76,6 +81,20 @@ class Reading:
             kind: Kind = "not_judged" if trajectory.success is None else "contradicts"
             yield Problem(path=self._path, position=position, message=notice, severity="notice", kind=kind)
         yield trajectory
+
+    def _is_again(self, one: Trajectory) -> bool:
+        """Tell whether a run of this name was met that says the same: logs are written, and joined, twice.
+
+        One name alone says nothing, as it may be that of many runs.
+        """
+        counted = one.trajectory_id.removeprefix(f"{one.task_batch}/").isdigit()
+        if one.source_id is None or not counted:  # what has an id of its own is told apart by that
+            return False
+        said = tuple((each.role, each.content, repr(each.tool_calls)) for each in one.messages)
+        mark = hash((one.source_id, one.task_id, one.trial, one.reward, said))
+        again = mark in self._met
+        self._met.add(mark)
+        return again
 
     def left_out(self, error: Exception, position: str, what: str) -> Problem:
         """Return the sentence about a row that raised one of `UNUSABLE`.

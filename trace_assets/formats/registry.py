@@ -17,6 +17,7 @@ from trace_assets.errors import InputError
 from trace_assets.formats.atif import AtifImporter
 from trace_assets.formats.claude_code import ClaudeCodeImporter
 from trace_assets.formats.documents import ChatFileImporter
+from trace_assets.formats.envelope import begun
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
@@ -30,7 +31,7 @@ from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2FolderImporter, Tau2Importer
 from trace_assets.formats.tau_bench import TauBenchImporter
-from trace_assets.formats.verdict_table import is_verdict_table
+from trace_assets.formats.verdict_table import is_verdict_table, why_no_table
 from trace_assets.formats.verifiers import VerifiersImporter
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, with_line_ends
@@ -173,6 +174,9 @@ def _unknown(file: Path, head: bytes) -> Problem:
     """Say what an unreadable file is instead of what it should be."""
     formats = ", ".join(importer.name for importer in IMPORTERS)
     position = ""
+    if file.suffix.lower() in (".csv", ".tsv") and head.strip():
+        message = f"{why_no_table(file)}. {OWN_FORM}"
+        return Problem(path=str(file), message=message, kind="unknown_format")
     if not head.strip():
         found = "the file is empty"
     elif head.startswith(_COMPRESSED):
@@ -188,7 +192,9 @@ def _unknown(file: Path, head: bytes) -> Problem:
         else:
             if isinstance(value, dict):
                 keys = ", ".join(f"'{key}'" for key in list(value)[:5])
-                found = f"the file is a JSON object with the keys {keys or 'none'}"
+                lines = head.count(b"\n") > 1 and len(begun(head)) > 1
+                found = "the file's first line" if lines else "the file"
+                found += f" is a JSON object with the keys {keys or 'none'}"
             else:
                 found = f"the file is a JSON {type(value).__name__}"
     message = f"{found}, which is none of the formats {formats}. {OWN_FORM}"

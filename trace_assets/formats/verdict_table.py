@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,24 @@ from trace_assets.untrusted.allowance import BOM
 
 _IDS = (
     *("trajectory_id", "trace_id", "trace", "run_id", "run", "session_id", "session", "episode_id"),
-    *("conversation_id", "thread_id", "id"),
+    *(
+        "conversation_id",
+        "thread_id",
+        "chat_id",
+        "rollout_id",
+        "sessionid",
+        "runid",
+        "id",
+        "file",
+        "filename",
+    ),
 )
 _NAMES = ("name", "metric", "key")
 _VALUES = ("value", "score")
-_MEANT = {"label": "success", "verdict": "success", "result": "success"}
+_MEANT = dict.fromkeys(
+    ("label", "verdict", "result", "status", "grade", "judgement", "judgment", "ok", "final_result"),
+    "success",
+)
 """Columns that mean a verdict in a table of verdicts; others by the names that scores have."""
 _HEADER = 1 << 14
 """Bytes of a table in which its header ends."""
@@ -43,12 +57,14 @@ class Verdicts:
         by_id: Trajectory's id, as the tables have it, to what it earned.
         problems: What is wrong with the tables.
         used: Ids that were met.
+        first: The first trajectory that was met, to show how they are called.
     """
 
     tables: Sequence[Path] = ()
     by_id: dict[str, Earned] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    first: str = ""
 
     def judged(self, items: Iterable[Task | Trajectory | Problem]) -> Iterator[Task | Trajectory | Problem]:
         """Yield what a file holds, with these verdicts where a trajectory has none."""
@@ -69,6 +85,7 @@ class Verdicts:
 
     def _of(self, one: Trajectory) -> Earned | None:
         inside = one.trajectory_id.removeprefix(f"{one.task_batch}/")
+        self.first = self.first or one.trajectory_id
         for name in (one.trajectory_id, inside, one.source_id):
             if name is not None and name in self.by_id:
                 self.used.add(name)
@@ -85,6 +102,7 @@ class Verdicts:
                 f"{len(left):,} of its {len(self.by_id):,} ids are none of the trajectories that were read, "
             )
             message += f"such as '{min(left)}'; they judge nothing"
+            message += f" (the first trajectory is called '{self.first}')" if self.first else ""
             yield Problem(path=str(self.tables[0]), message=message, severity="notice", kind="incomplete")
 
 
@@ -122,6 +140,8 @@ def _read_verdicts(paths: Sequence[Path]) -> Verdicts:
             message = f"the table cannot be read ({error}); it judges nothing"
             found.problems.append(Problem(path=str(path), message=message, kind="unreadable"))
             continue
+        if not rows:
+            found.problems.append(_not_understood(path))
         against: set[str] = set()
         for number, name, got in rows:
             if got.notice:
@@ -157,6 +177,7 @@ def _judging(path: Path) -> list[tuple[int, str, Earned]]:
     for row in rows:
         told = dict(zip(columns, row, strict=False))
         name = next((told[key].strip() for key in _IDS if told.get(key, "").strip()), "")
+        name = re.sub(r"\.(json|jsonl|ndjson)$", "", name)  # a run may be called by its file
         if not name:
             continue
         if (got := _verdict(told)) is not None:
@@ -167,6 +188,35 @@ def _judging(path: Path) -> list[tuple[int, str, Earned]]:
             if (got := _verdict({metric: value})) is not None:
                 long.append((rows.line_num, name, got))
     return long or wide
+
+
+def _not_understood(path: Path) -> Problem:
+    """Tell of a table with a column for verdicts in which no row says one in words that are known."""
+    rows = _rows(path.read_bytes()[:_HEADER].removeprefix(BOM).decode("utf-8", "replace"))
+    columns = [name.strip().lower() for name in next(rows, [])]
+    first = dict(zip(columns, next(rows, []), strict=False))
+    said = ", ".join(f"'{name}' ('{text[:40]}')" for name, text in first.items() if name not in _IDS and text)
+    message = "no row of the table says how a run went in words that are known; it judges nothing. Its "
+    message += (
+        f"columns are {said or 'empty'}: write true or false, pass or fail, or a number from 0 to 1 into "
+    )
+    message += "one called 'success', 'verdict' or 'score'"
+    return Problem(path=str(path), message=message, kind="left_out")
+
+
+def why_no_table(path: Path) -> str:
+    """Return why a CSV file is not taken for a table of verdicts, as a sentence's second half."""
+    with path.open("rb") as stream:
+        head = stream.read(_HEADER).removeprefix(BOM).decode("utf-8", "replace")
+    columns = [name.strip() for name in next(_rows(head), [])]
+    named = ", ".join(f"'{name}'" for name in columns[:8]) or "none"
+    lacks = (
+        ""
+        if set(_IDS) & {name.lower() for name in columns}
+        else f"none for a run's id ({', '.join(_IDS[:8])})"
+    )
+    lacks = lacks or "none for a verdict ('success', 'passed', 'verdict', 'outcome', 'score', 'reward')"
+    return f"of a table only verdicts are read, and this one has the columns {named}, but {lacks}"
 
 
 def _rows(text: str) -> Any:

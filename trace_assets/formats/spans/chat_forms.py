@@ -341,8 +341,12 @@ _ANSWERED = ("tool_use_id", "tool_call_id", "toolCallId", "id")
 
 
 def _result(part: Mapping[str, Any]) -> Said:
-    given = next((part[key] for key in ("response", "result", "content", "output") if key in part), None)
-    if isinstance(given, Mapping) and set(given) == {"type", "value"}:
+    given = next(
+        (part[key] for key in ("response", "result", "content", "output", "error") if key in part), None
+    )
+    failed = part.get("is_error") or part.get("isError") or part.get("type") in ("tool-error", "tool_error")
+    if isinstance(given, Mapping) and {"type", "value"} <= set(given):  # the AI SDK's, of version 5 on
+        failed = failed or str(given["type"]).startswith("error")
         given = given["value"]
     inner = given if isinstance(given, list) else None
     texts = [
@@ -352,7 +356,8 @@ def _result(part: Mapping[str, Any]) -> Said:
         "role": "tool",
         "tool_call_id": next((part[key] for key in _ANSWERED if part.get(key)), None),
         "content": "\n".join(texts) if texts else text_of(given),
-        "is_error": bool(part.get("is_error")),
+        "is_error": bool(failed),
+        **({"name": part["toolName"]} if part.get("toolName") else {}),
     }
 
 

@@ -54,8 +54,8 @@ _VERDICTS = frozenset(
 _WORDS: Mapping[str, bool] = {
     word: verdict
     for verdict, words in (
-        (True, "true yes y pass passed success succeeded successful correct resolved good"),
-        (False, "false no n fail failed failure unsuccessful incorrect unresolved bad"),
+        (True, "true yes y pass passed success succeeded successful correct resolved solved good right"),
+        (False, "false no n fail failed failure unsuccessful incorrect unresolved unsolved bad wrong"),
     )
     for word in words.split()
 }
@@ -180,6 +180,8 @@ def verdict_in(scores: Mapping[str, Any]) -> tuple[float | None, bool | None]:
 
     >>> verdict_in({"Task Success": "pass"}), verdict_in({"correctness": 0.5}), verdict_in({"tone": 1})
     ((None, True), (0.5, None), (None, None))
+    >>> verdict_in({"outcome": "Not solved"}), verdict_in({"outcome": "not sure"})
+    ((None, False), (None, None))
     """
     reward: float | None = None
     success: bool | None = None
@@ -197,7 +199,10 @@ def _truth(value: Any) -> bool | None:
         return value
     if isinstance(value, int | float):
         return bool(value) if value in (0, 1) else None
-    return _WORDS.get(str(value).strip().lower())
+    word = re.sub(r"[\s_-]+", " ", str(value)).strip().lower()
+    denied = word.startswith("not ")
+    found = _WORDS.get(word.removeprefix("not "))
+    return found if found is None or not denied else not found
 
 
 def seconds_of(value: Any) -> float:

@@ -1,0 +1,143 @@
+"""What agents' frameworks write, and loops of one's own: nothing that was said or done may be lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.formats.agent_forms import ARGUMENTS, ASKED, BROKE, CALLS, FORMS, GAVE, NO_MARK, SAID, TOOL
+from tests.formats.forms import CHAT, lines, one
+from tests.formats.reading import read_trajectories
+from trace_assets.errors import InputError
+from trace_assets.formats.problem import ProblemLog
+from trace_assets.records import Trajectory
+
+
+def acted(run: Trajectory) -> list[Any]:
+    """Return what was asked, done and said, whichever messages it was divided into."""
+    told: list[Any] = []
+    for said in run.messages:
+        if said.role == "tool":
+            told.append((said.tool_name, said.content))
+        elif said.content:
+            told.append(said.content)
+        told += [(call.name, call.arguments) for call in said.tool_calls]
+    return told
+
+
+def given(value: Any) -> Any:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@pytest.mark.parametrize("way", ["a file a run", "lines"])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_run_is_read_with_all_that_was_said_and_done(tmp_path: Path, name: str, way: str) -> None:
+    form, folder = FORMS[name], tmp_path / "runs"
+    folder.mkdir()
+    for number in range(2):
+        if way == "lines":
+            rows = form if isinstance(form, list) else [form]
+            lines(folder / f"r{number}.jsonl", *rows)
+        else:
+            (folder / f"r{number}.json").write_text(json.dumps(form, indent=1))
+    read = read_trajectories([folder])
+    assert {run.task_batch for run in read.trajectories} <= {"runs", "r0", "r1"}
+    assert len(read.trajectories) == 2 and len({run.task_id for run in read.trajectories}) <= 2
+    for run in read.trajectories:
+        done = [(TOOL, ARGUMENTS), (TOOL, BROKE), (TOOL, ARGUMENTS), (TOOL, given(GAVE))]
+        apart = [done[0], done[2], done[1], done[3]]  # both calls in one message
+        assert acted(run) in ([ASKED, *done, SAID], [ASKED, *apart, SAID])
+        results = [said for said in run.messages if said.role == "tool"]
+        asked = [call.id for said in run.messages for call in said.tool_calls]
+        assert [said.tool_call_id for said in results] == asked
+        marks = [bad and name not in NO_MARK for _, _, bad in CALLS]
+        assert [said.is_error for said in results] == marks
+        assert run.messages[0].role == "user" and run.messages[-1].role == "assistant"
+
+
+def test_events_of_many_runs_in_one_file_are_told_apart_and_judged_by_their_ends(tmp_path: Path) -> None:
+    rows = [{"run_id": f"run-{number}", **entry} for number in range(3) for entry in FORMS["own events"]]
+    read = read_trajectories([lines(tmp_path / "log.jsonl", *rows)])
+    assert [run.trajectory_id for run in read.trajectories] == ["log/run-0", "log/run-1", "log/run-2"]
+    for run in read.trajectories:
+        assert (run.success, run.policy, run.task_id) == (False, "m", "openai_chat:log/t")
+        assert len(acted(run)) == 6 and run.metadata["left_out"] == {"run_finished": 1, "run_started": 1}
+
+
+def test_messages_of_many_runs_in_one_table_are_no_single_conversation(tmp_path: Path) -> None:
+    rows = [{"conversation_id": name, **said} for name in "abc" for said in CHAT]
+    read = read_trajectories([lines(tmp_path / "messages.jsonl", *rows)])
+    assert [run.trajectory_id for run in read.trajectories] == [f"messages/{name}" for name in "abc"]
+    assert all(len(run.messages) == len(CHAT) for run in read.trajectories)
+
+
+def test_a_form_that_is_not_known_is_refused_and_not_read_as_an_agent_that_does_nothing(
+    tmp_path: Path,
+) -> None:
+    said = [{"role": "user", "content": ASKED}, {"role": "assistant", "pieces": [{"say": SAID}]}]
+    with pytest.raises(
+        InputError, match=r"1 of the agent's 1 messages have neither words nor calls.*'pieces'"
+    ):
+        read_trajectories([lines(tmp_path / "a.jsonl", {"messages": said})])
+    seen = [
+        {"role": "user", "content": ASKED},
+        {"role": "assistant", "content": [{"type": "image", "url": "x"}]},
+    ]
+    assert one(lines(tmp_path / "b.jsonl", {"messages": seen})).messages[1].content == "[image]"
+
+
+def test_runs_without_a_word_of_the_user_are_not_taken_for_trials_of_one_task(tmp_path: Path) -> None:
+    said = [{"role": "assistant", "content": SAID}]
+    read = read_trajectories([lines(tmp_path / "a.jsonl", {"messages": said}, {"messages": said})])
+    assert len({run.task_id for run in read.trajectories}) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "success"),
+    [
+        ({"verdict": "pass"}, True),
+        ({"outcome": "not solved"}, False),
+        ({"eval": {"passed": False}}, False),
+        ({"label": "refund"}, None),
+        ({"result": "Order K-1 is cancelled."}, None),
+        ({"verdict": "pass", "success": False}, False),
+    ],
+)
+def test_a_verdict_under_another_name_counts_where_its_words_are_known(
+    tmp_path: Path, fields: dict[str, Any], success: bool | None
+) -> None:
+    assert one(lines(tmp_path / "a.jsonl", {"messages": CHAT, **fields})).success is success
+
+
+def test_a_run_that_was_written_twice_counts_once(tmp_path: Path) -> None:
+    rows = [{"run_id": "a", "messages": CHAT, "success": True}] * 2
+    rows += [{"run_id": "a", "messages": CHAT[1:], "success": True}, {"messages": CHAT, "success": True}]
+    read = read_trajectories([lines(tmp_path / "a.jsonl", *rows)])
+    assert [run.source_id for run in read.trajectories] == ["a", "a", None]
+    assert [str(one.kind) for one in read.problems] == ["duplicate"]
+
+
+def test_a_table_that_says_nothing_known_is_told_of(tmp_path: Path) -> None:
+    log = lines(tmp_path / "log.jsonl", {"messages": CHAT, "id": "a1"})
+    (table := tmp_path / "v.csv").write_text("run,outcome\na1,so lala\n")
+    told = [str(one) for one in read_trajectories([log, table]).problems]
+    assert any("no row of the table" in one and "'outcome' ('so lala')" in one for one in told)
+    table.write_text("ticket,outcome\na1,pass\n")
+    told = [str(one) for one in read_trajectories([log, table]).problems]
+    assert any("columns 'ticket', 'outcome', but none for a run's id" in one for one in told)
+    table.write_text("file,outcome\na1.json,Not Solved\n")
+    read = read_trajectories([log, table])
+    assert [run.success for run in read.trajectories] == [False] and read.problems == []
+
+
+def test_what_many_files_of_a_folder_have_is_one_line(tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / f"r{number}.json").write_text(json.dumps(FORMS["pydantic-ai"]))
+    log = ProblemLog()
+    for problem in read_trajectories([tmp_path]).problems:
+        log.add(problem)
+    ((severity, line),) = log.lines()
+    assert severity == "notice" and "8 more like it in 9 files (not judged)" in line

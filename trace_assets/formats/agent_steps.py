@@ -1,0 +1,257 @@
+"""Steps of agents' programs: what a framework notes of a turn, its calls and their results in one object.
+
+Known are the steps of Vercel's AI SDK (`generateText().steps`, `onStepFinish`), smolagents' memory, CrewAI's
+steps, tool events and log file, the run items of OpenAI's Agents SDK, the messages of Gemini CLI, a call
+with its result as LangChain's `AgentExecutor` returns them (`intermediate_steps`), and the turns of a loop of
+one's own (`{"thought": ..., "action": ..., "action_input": ..., "observation": ...}`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from trace_assets.formats.spans.chat_forms import text_of
+
+Said = dict[str, Any]
+"""A message as `chat.read_chat` takes it, or as `chat_forms.in_chat_form` does."""
+
+
+def of_step(one: Mapping[str, Any]) -> list[Said] | None:
+    """Return what a step says; None for what is none.
+
+    >>> step = {"thought": "", "tool": "add", "tool_input": {"x": 1}, "result": "2"}
+    >>> [said["role"] for said in of_step(step)]
+    ['assistant', 'tool']
+    """
+    if "role" in one:
+        return None
+    for form in _FORMS:
+        found = form(one)
+        if found is not None:
+            return list(found)
+    return None
+
+
+def dict_in(value: Any) -> dict[str, Any]:
+    """Return a value that is an object, an empty one in the place of anything else."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def objects_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the objects of a list."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def first_of(one: Mapping[str, Any], *names: str) -> Any:
+    """Return the first of some fields that holds something."""
+    return next((one[name] for name in names if one.get(name) is not None), None)
+
+
+def asks(number: Any, name: Any, given: Any, text: Any = None) -> Said:
+    """Return a message that calls a tool."""
+    calls = [{"id": number, "name": name, "arguments": given}]
+    return {"role": "assistant", "content": text_of(text) or None, "tool_calls": calls}
+
+
+def gives(number: Any, name: Any, content: Any, failed: Any = False) -> Said:
+    """Return a tool's result."""
+    number = None if number is None else str(number)
+    said = {"role": "tool", "tool_call_id": number, "name": name, "content": text_of(content)}
+    return {**said, "is_error": bool(failed)}
+
+
+def says(role: str, texts: Iterable[Any], calls: list[Said], thoughts: Iterable[Any] = ()) -> Iterator[Said]:
+    """Yield a message with its calls; nothing where it has neither words nor calls."""
+    said: Said = {"role": role, "content": "\n".join(text_of(one) for one in texts if one) or None}
+    if calls:
+        said["tool_calls"] = calls
+    if thought := "\n".join(text_of(one) for one in thoughts if one):
+        said["reasoning"] = thought
+    if said["content"] or calls:
+        yield said
+
+
+def _ai_sdk(one: Mapping[str, Any]) -> Iterable[Said] | None:
+    """A step of Vercel's AI SDK: its parts in `content`, or `text`, `toolCalls` and `toolResults`."""
+    parts = [part for part in objects_in(one.get("content")) if isinstance(part.get("type"), str)]
+    if not parts and not isinstance(one.get("toolCalls"), list):
+        return None
+    if not {"finishReason", "stepType", "toolResults"} & one.keys():
+        return None
+    if not parts:
+        parts = [{"type": "text", "text": one.get("text")}]
+        parts += [{**used, "type": "tool-call"} for used in objects_in(one["toolCalls"])]
+        parts += [{**gave, "type": "tool-result"} for gave in objects_in(one.get("toolResults"))]
+    return _ai_sdk_parts(parts)
+
+
+def _ai_sdk_parts(parts: list[Mapping[str, Any]]) -> Iterator[Said]:
+    of = {kind: [part for part in parts if part["type"] == kind] for kind in _PARTS}
+    calls = [
+        {
+            "id": used.get("toolCallId"),
+            "name": used.get("toolName"),
+            "arguments": first_of(used, "input", "args"),
+        }
+        for used in of["tool-call"]
+    ]
+    thoughts = [part.get("text") for part in of["reasoning"]]
+    yield from says("assistant", [part.get("text") for part in of["text"]], calls, thoughts)
+    for gave in of["tool-result"] + of["tool-error"]:
+        broke = gave.get("error")
+        given = dict_in(broke).get("message", broke) if broke else first_of(gave, "output", "result")
+        yield gives(gave.get("toolCallId"), gave.get("toolName"), given, broke or gave.get("isError"))
+
+
+_PARTS = ("text", "reasoning", "tool-call", "tool-result", "tool-error")
+
+
+def _smolagents(one: Mapping[str, Any]) -> Iterable[Said] | None:
+    if "type" in one:
+        return None
+    if isinstance(one.get("system_prompt"), str) and len(one) == 1:
+        return [{"role": "system", "content": one["system_prompt"]}]
+    if isinstance(one.get("task"), str) and "task_images" in one:
+        return [{"role": "user", "content": one["task"]}]
+    if "step_number" not in one or not {"observations", "tool_calls", "model_output"} & one.keys():
+        return [] if "plan" in one and "model_output_message" in one else None
+    return _smol_step(one)
+
+
+def _smol_step(one: Mapping[str, Any]) -> Iterator[Said]:
+    calls, broke, texts = [], dict_in(one.get("error")), [one.get("model_output")]
+    for used in objects_in(one.get("tool_calls")):
+        inner = dict_in(used.get("function")) or used
+        if inner.get("name") == "final_answer":
+            texts.append(dict_in(inner.get("arguments")).get("answer", inner.get("arguments")))
+            continue
+        calls.append({"id": used.get("id"), "name": inner.get("name"), "arguments": inner.get("arguments")})
+    yield from says("assistant", texts, calls)
+    given = broke.get("message") if broke else one.get("observations")
+    if calls and given is not None:  # what several calls gave is one text
+        yield gives(calls[-1]["id"], calls[-1]["name"], given, broke)
+
+
+def _crew_ai(one: Mapping[str, Any]) -> Iterable[Said] | None:
+    kind = one.get("type")
+    if "thought" in one and isinstance(one.get("tool"), str) and "tool_input" in one:
+        return _called(one, one.get("thought"), one.get("result"))
+    if "thought" in one and isinstance(one.get("output"), str) and "text" in one:
+        return says("assistant", [one["output"]], [])
+    if {"task", "agent", "status"} <= one.keys() and isinstance(one["task"], str):
+        if one["status"] == "started":
+            return says("user", [one["task"]], [])
+        return says("assistant", [one.get("output")], [])
+    if kind in ("tool_usage_finished", "tool_usage_error"):
+        broke = one.get("error") if kind == "tool_usage_error" else None
+        name = one.get("tool_name")
+        return [asks(None, name, one.get("tool_args")), gives(None, name, broke or one.get("output"), broke)]
+    return [] if isinstance(kind, str) and kind.startswith(_CREW_NOTES) else None
+
+
+_CREW_NOTES = (
+    "tool_usage_",
+    "crew_kickoff_",
+    "agent_execution_",
+    "task_started",
+    "task_completed",
+    "llm_call_",
+)
+
+
+def _called(one: Mapping[str, Any], thought: Any, given: Any) -> Iterator[Said]:
+    yield asks(None, one["tool"], one["tool_input"], thought)
+    if given is not None:
+        yield gives(None, one["tool"], given)
+
+
+def _run_item(one: Mapping[str, Any]) -> Iterable[Said] | None:
+    """An item of OpenAI's Agents SDK: what the server gave lies in `raw_item`."""
+    raw, kind = one.get("raw_item"), one.get("type")
+    if not isinstance(raw, Mapping) or not isinstance(kind, str):
+        return None
+    return [] if raw.get("type") == "reasoning" else [dict(raw)]
+
+
+def _gemini_cli(one: Mapping[str, Any]) -> Iterable[Said] | None:
+    calls = objects_in(one.get("toolCalls"))
+    if one.get("type") != "gemini" or not (calls or isinstance(one.get("content"), str)):
+        return None
+    asked = [
+        {"id": used.get("id"), "name": used.get("name"), "arguments": used.get("args")} for used in calls
+    ]
+    told = list(says("assistant", [one.get("content")], asked))
+    for used in (one for one in calls if one.get("result")):
+        answers = [dict_in(gave.get("functionResponse")) for gave in objects_in(used.get("result"))]
+        given = [dict_in(gave.get("response")) for gave in answers]
+        words = [one.get("output", one.get("error", one)) for one in given]
+        failed = used.get("status") == "error"
+        told.append(gives(used.get("id"), used.get("name"), "\n".join(map(text_of, words)), failed))
+    return told
+
+
+def _react(one: Mapping[str, Any]) -> Iterable[Said] | None:
+    """A turn of a loop of one's own: what was thought, which tool was used, what was observed."""
+    used = first_of(one, "tool", "tool_name", "action", "tool_call")
+    inner = dict_in(used)
+    name = inner.get("name", inner.get("tool")) if inner else used
+    given = first_of(inner, *_ARGUMENTS) if inner else first_of(one, *_ARGUMENTS)
+    if (
+        not isinstance(name, str)
+        or not (_SEEN & one.keys())
+        or {"type", "event", "kind", "source"} & one.keys()
+    ):
+        return None
+    if given is None and not ({"thought", "step"} & one.keys()):
+        return None
+    thought, seen = first_of(one, "thought", "reasoning"), first_of(one, *sorted(_SEEN))
+    if name.lower().replace(" ", "_") in ("finish", "final_answer", "answer", "respond", "done"):
+        texts = dict_in(given).values() if isinstance(given, Mapping) else [given or seen]
+        return says("assistant", texts, [], [thought])
+    failed = one.get("error") or one.get("is_error") or one.get("ok") is False
+    call = {"id": None, "name": name, "arguments": given}
+    return [*says("assistant", [], [call], [thought]), gives(None, name, one.get("error") or seen, failed)]
+
+
+_ARGUMENTS = ("action_input", "tool_input", "tool_args", "args", "arguments", "input", "parameters", "params")
+_SEEN = frozenset({"observation", "tool_output", "tool_result", "result"})
+
+
+def steps_taken(pairs: Iterable[Any]) -> list[Said] | None:
+    """Return what LangChain's `intermediate_steps` say, pairs of call and result; None if they are none."""
+    told: list[Said] = []
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], Mapping):
+            return None
+        action = dict_in(pair[0].get("kwargs")) or dict(pair[0])
+        if not isinstance(action.get("tool"), str):
+            return None
+        number, name = action.get("tool_call_id"), action["tool"]
+        told += [asks(number, name, action.get("tool_input")), gives(number, name, pair[1])]
+    return told
+
+
+def walked(trajectory: Mapping[str, Any]) -> list[Said] | None:
+    """Return what the trajectory of DSPy's `ReAct` says (`tool_name_0`, `observation_0`, ...)."""
+    told: list[Said] = []
+    number = 0
+    while isinstance(name := trajectory.get(f"tool_name_{number}"), str):
+        if name != "finish":
+            said = asks(
+                None, name, trajectory.get(f"tool_args_{number}"), trajectory.get(f"thought_{number}")
+            )
+            given = text_of(trajectory.get(f"observation_{number}"))
+            told += [said, gives(None, name, given, given.startswith("Execution error in "))]
+        number += 1
+    return told if number else None
+
+
+_FORMS: tuple[Callable[[Mapping[str, Any]], Iterable[Said] | None], ...] = (
+    _ai_sdk,
+    _smolagents,
+    _crew_ai,
+    _run_item,
+    _gemini_cli,
+    _react,
+)
