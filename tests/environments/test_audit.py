@@ -101,7 +101,7 @@ def test_recipes_fail_nothing(
 def hasty() -> Iterator[SandboxPool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=0.5))
+        opened = open_pool(SandboxConfig(backend="unsafe-subprocess", deadline_seconds=3.0))
     with opened:
         yield opened
 

@@ -46,7 +46,7 @@ Hostile = Callable[[str, str], str]
 def pool() -> Iterator[SandboxPool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = open_pool(SandboxConfig(backend="unsafe-subprocess", spares=0, deadline_seconds=2.0))
+        made = open_pool(SandboxConfig(backend="unsafe-subprocess", spares=0, deadline_seconds=60.0))
     with made:
         yield made
 

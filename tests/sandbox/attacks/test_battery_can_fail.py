@@ -79,9 +79,9 @@ def test_a_file_on_the_host_is_seen_and_removed(no_isolation: SandboxPool) -> No
 
 
 def test_a_process_that_outlives_its_sandbox_is_seen(no_isolation: SandboxPool) -> None:
-    """Without isolation a child lives on when its sandbox is killed, here for three seconds."""
+    """Without isolation a child lives on when its sandbox is killed, here for twenty seconds."""
     code = (
-        "if os.fork() == 0:\n    os.setsid()\n    import time\n    time.sleep(3)\n    os._exit(0)\n"
+        "if os.fork() == 0:\n    os.setsid()\n    import time\n    time.sleep(20)\n    os._exit(0)\n"
         "note('child', 'started')"
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -52,7 +52,7 @@ def test_a_daemon_that_is_killed_takes_no_reward_with_it(
     ):
         client.images.load(b"".join(shared.images.get(name).save(named=True)))
     folder = Path(own_daemon.removeprefix("unix://")).parent
-    config = SandboxConfig(backend="docker", docker_host=own_daemon, spares=0, deadline_seconds=2.0)
+    config = SandboxConfig(backend="docker", docker_host=own_daemon, spares=0, deadline_seconds=6.0)
     with open_pool(config) as pool:
         session = pool.environment(COUNTER).reset(1)
         hangs = pool.environment(COUNTER).reset(2)

@@ -172,7 +172,8 @@ def test_a_refusal_ends_the_connection_and_says_when_to_come_again(
 def test_half_open_connections_end(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HEADER_SECONDS", 0.3)
     for begun in (b"", b"POST /v1", b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\n"):
-        with socket.create_connection(address, timeout=600) as client:
+        # It may be closed before all is sent.
+        with socket.create_connection(address, timeout=600) as client, suppress(ConnectionError):
             client.sendall(begun)
             assert client.recv(1000) == b""
 
