@@ -67,6 +67,16 @@ def test_events_of_many_runs_in_one_file_are_told_apart_and_judged_by_their_ends
         assert len(acted(run)) == 6 and run.metadata["left_out"] == {"run_finished": 1, "run_started": 1}
 
 
+def test_each_line_that_holds_a_run_under_another_name_is_one(tmp_path: Path) -> None:
+    rows = [{"run_id": f"r{number}", "items": FORMS["responses"]} for number in range(3)]
+    read = read_trajectories([lines(tmp_path / "a.jsonl", *rows)])
+    assert [(run.trajectory_id, run.source_id) for run in read.trajectories] == [
+        ("a/1", "r0"),
+        ("a/2", "r1"),
+        ("a/3", "r2"),
+    ]
+
+
 def test_messages_of_many_runs_in_one_table_are_no_single_conversation(tmp_path: Path) -> None:
     rows = [{"conversation_id": name, **said} for name in "abc" for said in CHAT]
     read = read_trajectories([lines(tmp_path / "messages.jsonl", *rows)])

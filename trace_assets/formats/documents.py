@@ -284,6 +284,8 @@ def _told(
             if not any(row.get(name) for name in ("target", "env", "environment")):
                 row["target"] = f"chat_files:{batch_named(path.absolute().parent.name)}"
         number = int(position.strip("[]")) + 1 if position.startswith("[") else 1
+        if position.startswith("line "):
+            number = int(position.removeprefix("line "))
         trajectory, notice = read_conversation(path, number, row)
         facts = facts_of(row)
     except UNUSABLE as error:
