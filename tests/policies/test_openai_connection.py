@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import certifi
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from tests.answering import Answer, InTurn, completion, failure
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import ServerFault, conceal, parse_retry_after, public_url
+from trace_assets.system.machine import certificates
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
 
@@ -155,3 +159,24 @@ def test_an_answer_that_a_server_gave_up_as_it_was_shut_down_is_asked_for_again(
     server = serve(completion("I have can", reason), completion("I have cancelled it."))
     said, kinds, _ = ask(server)
     assert said.choices[0].message.content == "I have cancelled it." and kinds == ["garbage"]
+
+
+def test_certificates_are_read_once_and_those_that_the_environment_names_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle, end = Path(certifi.where()).read_text(encoding="utf-8"), "-----END CERTIFICATE-----\n"
+    one = tmp_path / "one.pem"
+    one.write_text(bundle.partition(end)[0] + end, encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(one))
+    own, named = certificates(False), certificates(True)
+    assert own is certificates(False) is not named is certificates(True)
+    assert len(own.get_ca_certs()) > 1 == len(named.get_ca_certs())
+    monkeypatch.setenv("SSL_CERT_FILE", certifi.where())
+    assert len(certificates(True).get_ca_certs()) == len(own.get_ca_certs())
+    connection = Connection("http://127.0.0.1:9/v1")
+
+    async def used() -> ssl.SSLContext:
+        client = connection._connected()._client
+        return client._transport._pool._ssl_context  # type: ignore[attr-defined, no-any-return]
+
+    assert asyncio.run(used()) is own

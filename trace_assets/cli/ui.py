@@ -23,7 +23,7 @@ from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, holder
-from trace_assets.system.machine import through_proxies
+from trace_assets.system.machine import certificates, through_proxies
 from trace_assets.system.processes import ask_to_end_with_parent
 from trace_assets.workflows.made_with import live_in_use
 
@@ -177,7 +177,8 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
     """
     while process.poll() is None:
         try:
-            if httpx.get(f"{address}/server_info", timeout=5.0, trust_env=False).is_success:
+            asked = f"{address}/server_info"
+            if httpx.get(asked, timeout=5.0, trust_env=False, verify=certificates(False)).is_success:
                 return
         except httpx.HTTPError:
             pass

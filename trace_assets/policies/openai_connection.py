@@ -27,7 +27,7 @@ from trace_assets.policies.openai_faults import (
     read_fault,
     shown,
 )
-from trace_assets.system.machine import through_proxies
+from trace_assets.system.machine import certificates, through_proxies
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -252,7 +252,8 @@ class Connection:
                 # Unpacked answers alone: a few bytes of a packed one may be any number.
                 default_headers={"Accept-Encoding": "identity"},
                 http_client=DefaultAsyncHttpxClient(
-                    trust_env=through_proxies(self._base_url),
+                    trust_env=(proxies := through_proxies(self._base_url)),
+                    verify=certificates(proxies),
                     follow_redirects=False,
                     event_hooks={"response": [_bounded]},
                 ),

@@ -23,7 +23,7 @@ import httpx
 
 from trace_assets.errors import InputError, Unavailable, install_command
 from trace_assets.policies.openai_faults import conceal
-from trace_assets.system.machine import through_proxies
+from trace_assets.system.machine import certificates, through_proxies
 from trace_assets.system.processes import GROUP_OF_A_TRAINING, ask_to_end_with_parent
 from trace_assets.system.progress import progress
 
@@ -166,7 +166,12 @@ def models_of(base_url: str, key: str = "") -> set[str] | None:
     until, content = time.monotonic() + LIST_SECONDS, b""
     try:
         with httpx.stream(
-            "GET", f"{base_url}/models", timeout=5.0, headers=headers, trust_env=through_proxies(base_url)
+            "GET",
+            f"{base_url}/models",
+            timeout=5.0,
+            headers=headers,
+            trust_env=(proxies := through_proxies(base_url)),
+            verify=certificates(proxies),
         ) as answer:
             for part in answer.raise_for_status().iter_bytes():
                 content += part

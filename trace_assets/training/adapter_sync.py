@@ -14,7 +14,7 @@ import httpx
 
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.openai_faults import conceal, public_url
-from trace_assets.system.machine import through_proxies
+from trace_assets.system.machine import certificates, through_proxies
 from trace_assets.training.checkpoints import adapts_experts
 
 LOAD_SECONDS = 600.0
@@ -140,12 +140,17 @@ class Uploads:
             json=body,
             headers=self._headers,
             timeout=seconds,
-            trust_env=through_proxies(url),
+            trust_env=(proxies := through_proxies(url)),
+            verify=certificates(proxies),
         )
 
     def _models(self, url: str) -> list[dict[str, Any]]:
         answer = httpx.get(
-            f"{url}/models", headers=self._headers, timeout=_ASK_SECONDS, trust_env=through_proxies(url)
+            f"{url}/models",
+            headers=self._headers,
+            timeout=_ASK_SECONDS,
+            trust_env=(proxies := through_proxies(url)),
+            verify=certificates(proxies),
         )
         self.refuse_trouble(url, answer)
         try:

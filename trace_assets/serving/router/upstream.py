@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.system.machine import certificates
 
 HOP_BY_HOP = frozenset(
     {
@@ -69,6 +70,7 @@ class Upstream:
             limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
             follow_redirects=False,
             trust_env=False,
+            verify=certificates(False),
         )
 
     async def send(
