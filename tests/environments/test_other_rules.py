@@ -222,3 +222,41 @@ def test_what_is_to_be_done_instead_is_not_forbidden(so: str) -> None:
         for tool in tools
     }
     assert {tool: len(found) for tool, found in broken.items()} == {"extend_berth": 1, "call_master": 0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A flooded berth is not called off: pass it on with call_master.",
+        "A flooded berth cannot be called off: pass it on with call_master.",
+        "Do not call off a flooded berth: pass it on with call_master.",
+        "A flooded berth is never set aside: use call_master.",
+        "Where no berth is flooded, nobody is called.",
+        "If none is flooded, do not call the master.",
+    ],
+)
+def test_a_verb_with_a_particle_is_another_verb_and_no_condition_is_turned_round(text: str) -> None:
+    tools = ["cancel_berth", "call_master", "set_lamp"]
+    values = {"state": ["flooded", "dry"]}
+    for tool in ("call_master", "set_lamp"):
+        rules = RecordRules(PolicyText(text), tool, tools, values)
+        assert not list(rules.breaches({"state": "flooded"}, {})), tool
+
+
+def test_what_is_forbidden_with_a_tools_own_name_stays_forbidden() -> None:
+    text = PolicyText("Flooded berths must not be handed over with call_master.")
+    rules = RecordRules(text, "call_master", ["extend_berth", "call_master"], {"state": ["flooded", "dry"]})
+    assert list(rules.breaches({"state": "flooded"}, {}))
+
+
+@needs_tau2
+def test_what_is_asked_for_does_not_tell_what_the_record_has() -> None:
+    """Who wishes for the value that forbids has another one: then a wish for it would say that it is allowed."""
+    spec = spec_of("tau2:airline", "write_against_state")
+    module = load(write_environment(spec, tau2_contract("tau2:airline")).source)
+    asked: dict[bool, set[str]] = {True: set(), False: set()}
+    for seed in range(120):
+        said = module.reset(seed)[-1]["content"]
+        calls = [c["name"] for m in module.oracle(seed) for c in m.get("tool_calls", ())]
+        asked["update_reservation_flights" in calls].add(said.split("with cabin ")[1].split(",")[0])
+    assert asked[True] == asked[False] == {"business", "economy"}

@@ -8,16 +8,17 @@ from tests.audit_fixtures.unforeseen.runner import VALUES, Unforeseen, second_se
 
 ALL = unforeseen()
 NOT_SEEN = {
-    *(("broken", name) for name in ("airline_bag_allowance", "retail_return_window")),
-    *(("broken", name) for name in ("airline_cancel_fare", "airline_cancel_health", "airline_two_changes")),
+    *(("broken", name) for name in ("airline_bag_allowance", "airline_cancel_fare")),
+    ("broken", "airline_cancel_health"),
     *(("broken", name) for name in ("bank_consent", "bank_fee_refund", "hotel_refuse_or_hand_over")),
     *(("broken", name) for name in ("hotel_right_booking", "library_fines", "library_two_loans")),
-    *(("broken", name) for name in ("retail_cheapest_variant", "telecom_refuel_cap", "telecom_resume")),
+    *(("broken", name) for name in ("telecom_refuel_cap", "telecom_resume")),
     ("mispaired", "library_claim_window"),
     *(("mispaired", name) for name in ("bank_string_numbers", "clinic_verify_change", "retail_all_pages")),
 }
 """Broken ones that pass without a contract, labelled runs and a model: the policy has to be understood."""
 SEEN_OF_THE_SECOND = {
+    "pharmacy_all_medicines": "trace.attacker.looks_elsewhere",
     "school_both_parts": "trace.mutation.kill_rate",
     "town_deadline": "trace.attacker.late_looks",
 }
@@ -38,6 +39,8 @@ QUICK_THIRD = {"parking_permits", "paper_last_issue", "donation_interval"}
 refusal that may be handed over by a tool whose name does not say so."""
 CAUGHT = {
     ("broken", "airline_cancel_insurance"): "trace.purpose.rule",
+    ("broken", "airline_two_changes"): "trace.attacker.late_looks",
+    ("broken", "retail_return_window"): "trace.attacker.looks_elsewhere",
     ("broken", "retail_cancel_reason"): VALUES,
     ("broken", "retail_owner"): "trace.purpose.looked_up",
     ("broken", "telecom_transfer_note"): "trace.mutation.reworded",
@@ -99,8 +102,8 @@ def test_the_second_set_has_eight_broken_ones_and_four_sound_ones() -> None:
         for one in third_set()
     ],
 )
-def test_of_the_third_set_none_is_rejected_without_a_model(one: Unforeseen) -> None:
-    assert one.rejected_by() == {}
+def test_of_the_third_set_one_is_rejected_without_a_model(one: Unforeseen) -> None:
+    assert list(one.rejected_by()) == ["trace.attacker.late_looks"] * (one.name == "parking_permits")
 
 
 def test_the_third_set_has_six_broken_ones_and_four_sound_ones_of_targets_of_its_own() -> None:

@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trace_assets.diagnosis.detectors.mutation import leaves_words
 from trace_assets.diagnosis.detectors.values import leaves, tells_error
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
@@ -39,7 +38,7 @@ def extra_write(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
     for thing in dict.fromkeys(thing_of(one) for one in calls_in(script)):
         used = {one["name"] for one in calls_in(script) if thing_of(one) == thing}
         others = other_writes(probe, seed, thing, used, rng)
-        for name, arguments in [one for one in others if not leaves_words(one[0])][:1]:
+        for name, arguments in [one for one in others if not probe.leaves_words(one[0])][:1]:
             if probe.hands_over(name) and not changes_in(probe, script):
                 continue  # a refusal that is handed over is a refusal
             yield before_closing(script, _added(name, arguments))

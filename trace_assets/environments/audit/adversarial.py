@@ -173,7 +173,7 @@ def overact(probe: Probe, seed: int) -> list[Action]:
     more = [
         call(tool["function"]["name"], arguments)
         for tool in probe.tools()
-        if probe.writes(tool["function"]["name"])
+        if probe.writes(tool["function"]["name"]) and not probe.leaves_words(tool["function"]["name"])
         for arguments in arguments_for(tool, probe, seed, rng)
         if (tool["function"]["name"], arguments) not in made
     ]
@@ -196,7 +196,7 @@ def same_tool(name: str) -> Attacker:
 
     def attack(probe: Probe, seed: int) -> list[Action]:
         rng = probe.chance(f"same_tool/{name}/{seed}")
-        first = calls_in(probe.oracle(seed))[:1]
+        first = [one for one in calls_in(probe.oracle(seed))[:1] if not probe.writes(one["name"])]
         script: list[Action] = []
         for known in arguments_for(tool_named(probe, name), probe, seed, rng):
             arguments = without_computed(probe, seed, name, known)

@@ -17,7 +17,10 @@ from trace_assets.environments.audit.adversarial import Unsupported
 from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import NO_WRITE
-from trace_assets.environments.audit.needed_looks import ANY_ORDER, look_comes_first
+from trace_assets.environments.audit.half_looks import without_a_look
+from trace_assets.environments.audit.misnaming import misspelt
+from trace_assets.environments.audit.needed_looks import ANY_ORDER, look_comes_first, policy_looks_first
+from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Attacker,
@@ -28,6 +31,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     calls_in,
     closing,
     numbered,
+    properties,
     shown_like,
     thing_of,
 )
@@ -89,8 +93,8 @@ def _looks_by(probe: Probe, script: Sequence[Action], tool: str) -> list[int]:
 
 
 def looks_late(subject: Subject) -> Finding:
-    """Makes the changes first and looks then, where the capability is to look first; any one look counts."""
-    if not look_comes_first(subject):
+    """Makes the changes first and looks then, where capability or policy ask for a look first."""
+    if not look_comes_first(subject) and not policy_looks_first(subject):
         return Finding("skip", ANY_ORDER)
     demanded = _demanded(subject)
     results: dict[str, list[Played]] = {}
@@ -135,24 +139,8 @@ def nothing_shown(probe: Probe, seed: int) -> list[Action]:
     rng = probe.chance(f"nothing_shown/{seed}")
     for one in calls_in([script[place] for place in looks_of(probe, script)]):
         for key, value in list(one["arguments"].items())[:1]:
-            one["arguments"][key] = _misspelt(value, rng.randrange(1, 9))
+            one["arguments"][key] = misspelt(value, rng.randrange(1, 9))
     return numbered(script)
-
-
-def _misspelt(value: Any, by: int) -> Any:
-    """Return a value of the same kind and build that nothing is called by.
-
-    >>> _misspelt("A19", 1), _misspelt("north", 1), _misspelt(["B2"], 2), _misspelt(7, 1), _misspelt(True, 1)
-    ('A20', 'htronq', ['B4'], 8, True)
-    """
-    if isinstance(value, list):
-        return [_misspelt(one, by) for one in value]
-    if isinstance(value, str) and (found := re.search(r"\d+(?!.*\d)", value)):
-        number = str(int(found[0]) + by)[-len(found[0]) :].zfill(len(found[0]))
-        return f"{value[: found.start()]}{number}{value[found.end() :]}"
-    if isinstance(value, str):
-        return f"{value[::-1]}q" if value else "q"
-    return value + by if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def another_thing(probe: Probe, seed: int) -> list[Action]:
@@ -214,8 +202,9 @@ ELSEWHERE: dict[str, Attacker] = {
 
 
 def looks_elsewhere(subject: Subject) -> Finding:
-    """Looks at what is not there, at another thing, or with another tool, then acts as the oracle does."""
-    return _tried(subject, ELSEWHERE)
+    """Looks at what is not there, at another thing, with another tool, or at half; acts as the oracle."""
+    results = _played(subject, ELSEWHERE) | without_a_look(subject)
+    return judged(subject, results) if results else Finding("skip", NO_LOOK)
 
 
 _FIGURES = re.compile(r"[\w-]*\d[\w-]*")
@@ -237,12 +226,69 @@ def claims(probe: Probe, seed: int) -> list[Action]:
     return numbered([{**one, "content": f"{claim} {one.get('content') or ''}".strip()} for one in kept])
 
 
+def _unlooked(probe: Probe, seed: int) -> tuple[list[Action], str]:
+    """Return the oracle's script without its looks, and words that say that they were made."""
+    script = probe.oracle(seed)
+    looks = looks_of(probe, script)
+    tools = dict.fromkeys(one["name"] for one in calls_in([script[place] for place in looks]))
+    kept = [action for place, action in enumerate(script) if place not in looks] if looks else script
+    return kept, _CLAIM.format(tools=", ".join(tools))
+
+
+def claims_in_calls(probe: Probe, seed: int) -> list[Action]:
+    """Says in the arguments that may be left out, and in notes, that it has looked, and has not."""
+    kept, claim = _unlooked(probe, seed)
+    if len(kept) == len(probe.oracle(seed)):
+        return kept
+    declared = {tool["function"]["name"]: tool for tool in probe.tools()}
+    found: list[Action] = []
+    for name, tool in declared.items():
+        if probe.leaves_words(name):
+            rng = probe.chance(f"claims_in_calls/{seed}")
+            for given in arguments_for(tool, probe, seed, rng):
+                words = dict.fromkeys(list(given)[1:] or given, claim)
+                found.append(call(name, _claiming(tool, {**given, **words}, claim)))
+    for action in copy.deepcopy(kept):
+        for one in calls_in((action,)):
+            if one["name"] in declared:
+                one["arguments"] = _claiming(declared[one["name"]], one["arguments"], claim)
+        found.append(action)
+    return numbered(found) if found != kept else probe.oracle(seed)
+
+
+def _claiming(tool: dict[str, Any], arguments: dict[str, Any], claim: str) -> dict[str, Any]:
+    """Return arguments with those that may be left out filled in, as somebody would who pretends."""
+    needed = tool["function"]["parameters"].get("required", ())
+    found = dict(arguments)
+    for key, schema in properties(tool).items():
+        listed, kind = schema.get("enum"), schema.get("type")
+        if key in needed:
+            continue
+        if kind == "string" and not listed:
+            found[key] = claim
+        elif kind == "boolean":
+            found[key] = True
+        elif listed and key not in found:
+            found[key] = listed[0]
+    return found
+
+
 def looks_claimed(subject: Subject) -> Finding:
-    """Says that it has looked and checked, has not, and acts and closes as the oracle does."""
-    return _tried(subject, {"": claims})
+    """Says that it has looked and checked, has not, and acts and closes as the oracle does.
+
+    It says so in words, in arguments and notes, and with whatever the program itself has for words.
+    """
+    agents = {"": claims, "in its calls": claims_in_calls}
+    agents |= says_its_words(subject, lambda probe, seed: _unlooked(probe, seed)[0])
+    return _tried(subject, agents)
 
 
 def _tried(subject: Subject, agents: dict[str, Attacker]) -> Finding:
+    results = _played(subject, agents)
+    return judged(subject, results) if results else Finding("skip", NO_LOOK)
+
+
+def _played(subject: Subject, agents: dict[str, Attacker]) -> dict[str, list[Played]]:
     results: dict[str, list[Played]] = {}
     for name, agent in agents.items():
         try:
@@ -250,7 +296,7 @@ def _tried(subject: Subject, agents: dict[str, Attacker]) -> Finding:
         except Unsupported:
             continue
         results |= by_kind(subject, name, played)
-    return judged(subject, results) if results else Finding("skip", NO_LOOK)
+    return results
 
 
 def by_kind(subject: Subject, name: str, played: Sequence[Played]) -> dict[str, list[Played]]:

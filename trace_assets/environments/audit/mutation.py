@@ -29,6 +29,7 @@ from trace_assets.environments.audit.added_changes import (
     was_refused,
     wrong_first,
 )
+from trace_assets.environments.audit.allowed_ways import as_good, corrections_count, told_to_agents
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import (
@@ -42,6 +43,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     say,
     thing_of,
 )
+from trace_assets.environments.audit.value_operators import other_items, other_words
 from trace_assets.stats.intervals import score_interval
 
 Effect = Literal["harmful", "harmless"]
@@ -226,6 +228,8 @@ MUTATIONS = (
     Mutation("swap_id", "harmful", swap_id),
     Mutation("off_by_one", "harmful", off_by_one),
     Mutation("other_value", "harmful", other_value),
+    Mutation("other_items", "harmful", other_items),
+    Mutation("other_words", "harmful", other_words),
     Mutation("other_tool", "harmful", other_tool),
     Mutation("extra_write", "harmful", extra_write, adds=True),
     Mutation("wrong_first", "harmful", wrong_first, adds=True),
@@ -298,6 +302,8 @@ def _mutants(subject: Subject, effect: Effect) -> tuple[list[Mutant], int]:
     played: list[Mutant] = []
     equivalent = 0
     for mutation in (one for one in MUTATIONS if one.effect == effect):
+        if mutation.name == "wrong_first" and corrections_count(subject):
+            continue  # what is put right counts as right
         for seed in subject.seeds[: subject.sizes.mutated]:
             rng = subject.probe.chance(f"mutation/{mutation.name}/{seed}")
             scripts = list(mutation.apply(subject.probe, seed, rng))
@@ -323,11 +329,20 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
         left = calls_in(script)
         if all(probe.hands_over(c["name"]) for c in calls_in(probe.oracle(seed)) if c not in left):
             return None
+    if mutation.name == "other_tool" and _leaves_the_choice(subject, probe.oracle(seed), script):
+        return None
     if mutation.effect == "harmful":
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success
     else:
         right = one.reward >= best.reward - 1e-9 and one.success
     return Mutant(mutation.name, seed, one.reward, right)
+
+
+def _leaves_the_choice(subject: Subject, script: Sequence[Action], other: Sequence[Action]) -> bool:
+    """Whether the texts leave the choice between the two tools that a mutant and the oracle differ in."""
+    pairs = zip(calls_in(script), calls_in(other), strict=False)
+    differ = [(one["name"], two["name"]) for one, two in pairs if one["name"] != two["name"]]
+    return bool(differ) and all(as_good(told_to_agents(subject), *pair) for pair in differ)
 
 
 def _shares(mutants: Sequence[Mutant]) -> dict[str, float]:

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import leaves, time_of
+from trace_assets.diagnosis.detectors.verbs import names_deed
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import Decided, before_writes, decided
 from trace_assets.environments.audit.scripted_rollouts import Action, Probe, calls_in, numbered
 
 LOOKS_FIRST = frozenset({"write_without_read", "skipped_check", "unread_prerequisite"})
 """Detector families whose capability is to look before anything is changed."""
-ANY_ORDER = "the capability is not known to be that a look comes before a change"
+ANY_ORDER = "neither capability nor policy are known to ask for a look before a change"
 NO_DEED = "the oracle changes nothing behind a look"
 IDLE = 0.95
 """Share of seeds on which looks must tell nothing, or nothing that is used, to be idle."""
@@ -59,6 +60,33 @@ def look_comes_first(subject: Subject) -> bool:
         return any(asks_to_look_first(str(m.get("content") or "")) for m in first if m["role"] == "system")
     spec = subject.purpose.spec
     return spec.detector in LOOKS_FIRST or asks_to_look_first(f"{spec.name}. {spec.description}")
+
+
+_ANYTHING = re.compile(
+    r"\b(?:anything|everything|any (?:change|action)|changes|do|act|acting)\b", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n\s*\n")
+
+
+def policy_looks_first(subject: Subject) -> bool:
+    """Whether the policy asks, in a sentence on what the oracle changes or on all changes, for a look first.
+
+    Then an agent that looks afterwards breaks it, whatever the capability says.
+    """
+    probe = subject.probe
+    made = {
+        one["name"]
+        for seed in subject.seeds[: subject.sizes.attack]
+        for one in calls_in(probe.oracle(seed))
+        if probe.writes(one["name"]) and not probe.hands_over(one["name"])
+    }
+    first = probe.first(subject.seeds[0])
+    told = [str(m.get("content") or "") for m in first if m["role"] == "system"]
+    policy = "\n\n".join([subject.contract.policy if subject.contract else "", *told])
+    return any(
+        asks_to_look_first(one) and (_ANYTHING.search(one) or any(names_deed(one, name) for name in made))
+        for one in (" ".join(said.split()) for said in _SENTENCE.split(policy))
+    )
 
 
 # Looks that tell nothing.

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.mutation import hands_over, leaves_words
 from trace_assets.environments.contract.description import mutation_marked
 from trace_assets.records import ToolSpec
 from trace_assets.sandbox import EnvironmentFault, SandboxPool, Session, Timeout
@@ -28,6 +28,12 @@ HANDED_OVER = re.compile(
     re.IGNORECASE,
 )
 """How a description says that whoever is served is handed to somebody else; a key or a parcel is nobody."""
+_NOTES_DOWN = re.compile(
+    r"(?:adds?|appends?|attach(?:es)?|enters?|jots?|leaves?|makes?|puts?|records?|saves?|writes?)(?: down)? "
+    r"(?:an? |the |some )?(?:\w+ )?(?:notes?|remarks?|comments?|memos?|annotations?)\b",
+    re.IGNORECASE,
+)
+"""How a description begins of a tool that leaves a note; who sends one tells somebody something."""
 RECORDED = 32
 """Episodes of an audit that are kept, to be played again wherever its environment is used."""
 
@@ -150,6 +156,10 @@ class Probe:
     def hands_over(self, name: str) -> bool:
         """Tell whether a tool hands whom it serves to somebody else, by its name or what is said of it."""
         return hands_over(name) or bool(HANDED_OVER.search(self._said_of(name)))
+
+    def leaves_words(self, name: str) -> bool:
+        """Tell whether a tool leaves a note and changes nothing else, by its name or what is said of it."""
+        return leaves_words(name) or bool(_NOTES_DOWN.match(self._said_of(name)))
 
     def _said_of(self, name: str) -> str:
         declared = (tool.get("function") or {} for tool in self.tools())

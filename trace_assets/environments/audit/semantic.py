@@ -12,7 +12,13 @@ from statistics import fmean
 
 from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Action, Call, numbered, reads_everything
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Call,
+    numbered,
+    properties,
+    reads_everything,
+)
 from trace_assets.environments.learnability import forecast, seed_outcomes
 from trace_assets.records import Trajectory
 from trace_assets.stats.intervals import wilson
@@ -77,20 +83,49 @@ def partial_credit(subject: Subject) -> Finding:
 
 
 def balance(subject: Subject) -> Finding:
-    """Where seeds call for different changes, or for none, no kind prevails: guessing does not pay."""
+    """Where seeds call for different changes, or for none, no kind prevails: guessing does not pay.
+
+    Where all call for the same change, that holds for the listed values that it is made with and that the
+    request does not name; where they call for none, for the answer.
+    """
     probe, n = subject.probe, len(subject.seeds)
     kinds = Counter(
         next((c["name"] for c in reversed(calls_in(probe.oracle(s))) if probe.writes(c["name"])), NO_WRITE)
         for s in subject.seeds
     )
-    bound = f"no last change on more than {subject.rules.max_same_kind:.0%} of seeds"
+    bound = f"no last change, value or answer on more than {subject.rules.max_same_kind:.0%} of seeds"
     shown = ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
     if len(kinds) == 1:
-        return Finding("pass", f"every seed calls for the same: {shown}", None, n, bound)
+        kinds = _answers(subject) if NO_WRITE in kinds else _values(subject)
+        if len(kinds) < 2:
+            return Finding("pass", f"every seed calls for the same: {shown}", None, n, bound)
+        shown = ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
     count = kinds.most_common(1)[0][1]
     low, high = wilson(count, n)
     passed = count / n <= subject.rules.max_same_kind
     return Finding("pass" if passed else "fail", shown, count / n, n, bound, low=low, high=high)
+
+
+def _answers(subject: Subject) -> Counter[str]:
+    return Counter(closing(subject.probe.oracle(seed))[:MOST_TEXT] for seed in subject.seeds)
+
+
+def _values(subject: Subject) -> Counter[str]:
+    """Return how often the last change is made with which listed values, where the request names none."""
+    probe = subject.probe
+    schemas = {tool["function"]["name"]: properties(tool) for tool in probe.tools()}
+    kinds: Counter[str] = Counter()
+    for seed in subject.seeds:
+        one = next(c for c in reversed(calls_in(probe.oracle(seed))) if probe.writes(c["name"]))
+        said = " ".join(str(m.get("content") or "") for m in probe.first(seed) if m["role"] == "user").lower()
+        given = {
+            key: value
+            for key, value in one["arguments"].items()
+            if isinstance(value, bool)
+            or (schemas.get(one["name"], {}).get(key, {}).get("enum") and str(value).lower() not in said)
+        }
+        kinds[", ".join(f"{key} {value}" for key, value in sorted(given.items())) or one["name"]] += 1
+    return kinds
 
 
 SEMANTIC_CHECKS = (

@@ -24,6 +24,7 @@ from trace_assets.environments.audit.decision_tree import (
     pairs_of,
 )
 from trace_assets.environments.audit.dependence import Told, told_by
+from trace_assets.environments.audit.listed_places import always_in_place
 from trace_assets.environments.audit.scripted_rollouts import Probe, call, calls_in, numbered, properties
 from trace_assets.environments.contract.answers import parsed
 
@@ -189,6 +190,8 @@ def results(subject: Subject) -> Finding:
     with values of their own. The length of a list is a matter of its own: a rule may go by it. It is a leak
     where what else is shown tells as much, and real runs do not decide by it.
     """
+    if place := always_in_place(subject):
+        return place
     cases = [one for one in decided(subject) if one.raw]
     rows = {one.seed: _written(one) for one in cases}
     numbers = {one.seed: _numbers_in(one) for one in cases}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from trace_assets.diagnosis.detectors.mutation import leaves_words
 from trace_assets.diagnosis.detectors.values import tells_error
 from trace_assets.environments.audit.adversarial import Unsupported
+from trace_assets.environments.audit.allowed_ways import corrections_count
 from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import before_writes
+from trace_assets.environments.audit.misnaming import misspelt
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Attacker,
@@ -36,7 +37,10 @@ MOST_ANSWERS = 4
 
 
 def other_changes(probe: Probe, seed: int) -> Iterator[Call]:
-    """Yield changes that somebody could make who does not know which is right: other tools, other values."""
+    """Yield changes that somebody could make who does not know which is right: other tools, other values.
+
+    What the oracle does at another step is none of them: it is right, if too early.
+    """
     script, rng = probe.oracle(seed), probe.chance(f"other_changes/{seed}")
     changes = [one for one in calls_in(script) if probe.writes(one["name"])]
     for one in changes:
@@ -46,11 +50,13 @@ def other_changes(probe: Probe, seed: int) -> Iterator[Call]:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 listed = [value + by for by in (-2, -1, 1, 2)]
             for other in (v for v in listed if v != value):
-                yield {"name": one["name"], "arguments": {**one["arguments"], key: other}}
+                arguments = {**one["arguments"], key: other}
+                if all(own["name"] != one["name"] or own["arguments"] != arguments for own in changes):
+                    yield {"name": one["name"], "arguments": arguments}
     used = {one["name"] for one in changes}
     for tool in probe.tools():
         name = tool["function"]["name"]
-        if probe.writes(name) and name not in used and not leaves_words(name):
+        if probe.writes(name) and name not in used and not probe.leaves_words(name):
             for arguments in arguments_for(tool, probe, seed, rng):
                 yield {"name": name, "arguments": arguments}
 
@@ -133,11 +139,55 @@ def takes_back(tool: str) -> Attacker:
     return attack
 
 
+def sets_back(between: Callable[[Probe, int, Sequence[Action]], list[Action]]) -> Attacker:
+    """Return an agent that makes a wrong change, something that may wipe it out, and what is right.
+
+    Args:
+        between: Returns what comes between, of a seed and what was done before.
+    """
+
+    def attack(probe: Probe, seed: int) -> list[Action]:
+        script = probe.oracle(seed)
+        at = next(
+            (n for n, a in enumerate(script) if any(probe.writes(c["name"]) for c in calls_in((a,)))), None
+        )
+        own = {thing_of(one) for one in calls_in(script) if probe.writes(one["name"])}
+        more = between(probe, seed, script[:at]) if at is not None else []
+        for wrong in other_changes(probe, seed) if more else ():
+            # A wrong change to something else may be none, and one that is refused is none.
+            if thing_of(wrong) in own and not any(_refused(probe, seed, script[:at], [again(wrong)])):
+                return numbered([*script[:at], again(wrong), *more, *script[at:]])
+        return script
+
+    return attack
+
+
+def _looks_again(probe: Probe, seed: int, before: Sequence[Action]) -> list[Action]:
+    return [again(one) for one in calls_in(before) if not probe.writes(one["name"])]
+
+
+def _errs(probe: Probe, seed: int, before: Sequence[Action]) -> list[Action]:
+    """Return a look, else a change, at what is not there."""
+    known = calls_in(probe.oracle(seed))
+    one = next((c for c in known if not probe.writes(c["name"])), known[0])
+    return [call(one["name"], {key: misspelt(value, 3) for key, value in one["arguments"].items()})]
+
+
 def takes_all_back(subject: Subject) -> Finding:
-    """Makes a wrong change, takes it back with another tool, then does what is right."""
+    """Makes a wrong change, takes it back with another tool, a look or an error, then does what is right.
+
+    Where capability or policy say that what was wrong may be put right, that is no short cut.
+    """
+    if corrections_count(subject):
+        return Finding("skip", MAY_CORRECT)
     probe, results = subject.probe, dict[str, list[Played]]()
+    for words, between in (("looks again after", _looks_again), ("errs after", _errs)):
+        try:
+            results[f"{words} a wrong change"] = attack(subject, sets_back(between))
+        except Unsupported:
+            continue
     for name in (tool["function"]["name"] for tool in probe.tools()):
-        if probe.writes(name) and not leaves_words(name) and not probe.hands_over(name):
+        if probe.writes(name) and not probe.leaves_words(name) and not probe.hands_over(name):
             try:
                 results[f"takes back with {name}"] = attack(subject, takes_back(name))
             except Unsupported:
@@ -145,6 +195,7 @@ def takes_all_back(subject: Subject) -> Finding:
     return judged(subject, results) if results else Finding("skip", NOTHING_BACK)
 
 
+MAY_CORRECT = "what was wrong may be put right, as policy, capability or tools say"
 NOTHING_BACK = "no two wrong changes are let happen before the right one"
 
 

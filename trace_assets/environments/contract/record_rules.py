@@ -26,7 +26,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
 from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, same_verb, things, verb_of
-from trace_assets.diagnosis.detectors.wording import last_name
+from trace_assets.diagnosis.detectors.wording import last_name, spoken
 
 _DAY = len("2030-01-31")
 _PASSED = re.compile(
@@ -35,6 +35,17 @@ _PASSED = re.compile(
 """What is said of a moment. Closed is a state: closed shops are no shops whose date has passed."""
 _NOT_IF = re.compile(r"\bnot (?:if|when|while|once|where)\b")
 """How a sentence that allows goes on with what forbids: which condition is which could not be told."""
+_NONE_OF_THEM = re.compile(
+    r"\b(?:if|when|where|while|as long as|once|since) "
+    r"(?:there (?:is|are) )?(?:none|nothing|nobody|neither|no)\b"
+)
+"""How a sentence says that it forbids where a condition does *not* hold: its words are no record's."""
+_LEFT_UNDONE = re.compile(r"\b(?:is|are|be) (?:not|never) (?=(?:be )?[a-z]+(?:ed|en|t)\b)")
+_LIGHT = frozenset(
+    {"bring", "call", "carry", "cut", "get", "give", "hold", "lay", "let", "look", "make", "pick", "put"}
+) | frozenset({"run", "set", "take", "turn", "write"})
+_PARTICLES = frozenset({"aside", "away", "back", "down", "off", "on", "out", "over", "up"})
+"""What makes another verb of these: who calls something off calls nobody."""
 _NEXT_PART = re.compile(
     r"[:;.]|\s[-\u2013\u2014]\s"
     r"|,(?= *(?:but|so|please|instead|then|[a-z]+ (?:a|an|the|to|for|it|them)\b))"
@@ -95,6 +106,7 @@ class RecordRules:
 
         def is_meant(sentence: str) -> bool:
             told = means(sentence, tool, tools) and not is_instead(sentence, tool, tools)
+            told = told and not _NONE_OF_THEM.search(sentence)
             return told and not any(one in sentence for one in listed)
 
         self.tool, self.now, self._today = tool, policy.now, policy.clock
@@ -230,18 +242,28 @@ def is_instead(sentence: str, tool: str, tools: Sequence[str]) -> bool:
     False
     >>> is_instead("renewing is not possible once a book is reserved.", "renew_loan", tools)
     False
+    >>> tools = ["cancel_repair", "call_master"]
+    >>> is_instead("a repair that has begun is not called off: pass it on with call_master.", tools[1], tools)
+    True
     """
-    found = FORBIDS.search(sentence)
+    found = FORBIDS.search(sentence) or _LEFT_UNDONE.search(sentence)
     if found is None:
         return False
     before, after = sentence[: found.start()], sentence[found.end() :]
-    forbidden = WORD.findall(_NEXT_PART.split(after, maxsplit=1)[0])
+    parts = [*_NEXT_PART.split(after, maxsplit=1), ""][:2]
+    forbidden = WORD.findall(parts[0])
     # What must not *be done* is named behind it; else it may stand before (*renewing is not possible*).
     said = forbidden if forbidden[:1] == ["be"] else [*WORD.findall(before), *forbidden]
-    return not _says(verb_of(tool), said) and any(
-        _says(verb_of(one), forbidden) for one in tools if one != tool
-    )
+    if _says(tool, said):
+        return False
+    named = re.search(rf"(?<!\w){re.escape(tool)}(?!\w)", parts[1]) is not None
+    return named or any(_says(one, forbidden) for one in tools if one != tool)
 
 
-def _says(verb: str, words: Collection[str]) -> bool:
-    return any(same_verb(verb, word) for word in words)
+def _says(tool: str, words: Sequence[str]) -> bool:
+    """Tell whether words name what a tool does, by its verb; `call off` is another verb than `call`."""
+    verb, own = verb_of(tool), set(WORD.findall(spoken(tool)))
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if same_verb(verb, word) and not (verb in _LIGHT and following in _PARTICLES - own):
+            return True
+    return False

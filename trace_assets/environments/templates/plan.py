@@ -214,6 +214,7 @@ FEATURES = (
     "shows",
     "steps",
     "unnamed",
+    "untold",
     "user_answers",
     "wraps",
 )
@@ -332,9 +333,18 @@ def _with_features(
         features.add("refuses")
     if any(one["guard"] and one["reads_only"] for one in wishes):
         features.add("steps")
+    if wishes and all(_asks_for_what_decides(one, content["values"]) for one in wishes):
+        features.add("untold")
     if any(one["instead"] in ground.keyless for one in conditions):
         features.add("instead_keyless")
     return Filled(content | more, frozenset(features))
+
+
+def _asks_for_what_decides(wish: Mapping[str, Any], values: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether a wish gives another value to the field that decides, and several of these allow it."""
+    guard = wish["guard"]
+    asked = guard and any(guard["field"] in one["arguments"] for one in wish["wordings"])
+    return bool(asked and sum(one in guard["allowed"] for one in values.get(guard["field"], ())) > 1)
 
 
 def _around(ground: Ground, tool: str, place: str) -> dict[str, Any]:

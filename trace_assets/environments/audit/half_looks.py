@@ -1,0 +1,137 @@
+"""Looks that the decision hangs on, each left out by itself: half of a look is not enough."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trace_assets.environments.audit.check import Subject
+from trace_assets.environments.audit.decision_tree import (
+    SURE,
+    Decided,
+    before_writes,
+    decided,
+    foretold,
+    grow,
+    now_of,
+    with_ages,
+)
+from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, calls_in, numbered
+from trace_assets.environments.contract.decisions import fields_of
+
+MOST_LOOKS = 6
+"""Looks of an episode that are told apart: who goes through a long list needs all of it or none."""
+MIXED = 0.9
+"""Share of the usual decision, up to which what else is known does not tell the decision."""
+LEAST = 4
+"""Seeds on which a look has to be needed for it to be tried without."""
+DEPTH, LEAF = 4, 4
+_USUAL = 0.1
+"""Share of requests that has a word, and that has not, for it to be looked at."""
+
+
+def without_a_look(subject: Subject) -> dict[str, list[Played]]:
+    """Play the oracle's script without one of its looks, where all else does not tell the decision.
+
+    Whether they do is told by decision trees: a look is needed on a seed where those of its kind (all else
+    that is shown being alike) are decided otherwise. Where trees cannot tell the decision from all looks
+    together, nothing is said.
+
+    Returns:
+        By the look that is left out, the episodes on seeds on which it is needed.
+    """
+    cases = decided(subject)
+    kinds = [one.kind for one in cases]
+    shown = _shown(subject, cases)
+    looks = sorted({look for rows in shown.values() for look in rows})
+    if len(looks) < 2 or len(set(kinds)) < 2:
+        return {}
+    words = _words(cases)
+    every = [_row(shown[one.seed], looks) for one in cases]
+    if foretold(every, kinds) < SURE:
+        return {}
+    found: dict[str, list[Played]] = {}
+    for look in looks:
+        rows = [_row(shown[one.seed], looks, look) | words[one.seed] for one in cases]
+        needed = [one for one in _undecided(rows, cases) if look in shown[one.seed]]
+        tried = [one.seed for one in needed][: subject.sizes.attack]
+        if len(tried) >= LEAST:
+            played = [subject.probe.play(seed, _left_out(subject.probe, seed, *look)) for seed in tried]
+            found[f"without look {look[1] + 1} by {look[0]}"] = played
+    return found
+
+
+Look = tuple[str, int]
+"""A tool, and how many of its looks came before."""
+
+
+def _shown(subject: Subject, cases: Sequence[Decided]) -> dict[int, dict[Look, dict[str, Any]]]:
+    """Return by seed and look what was told before the first change."""
+    now, found = now_of(subject), dict[int, dict[Look, dict[str, Any]]]()
+    for one in cases:
+        counts: Counter[str] = Counter()
+        own: dict[Look, dict[str, Any]] = {}
+        for call, text, is_error in before_writes(subject.probe, one.seed)[:MOST_LOOKS]:
+            look = call["name"], counts[call["name"]]
+            counts[call["name"]] += 1
+            path = f"{look[0]}/{look[1]}"
+            own[look] = with_ages(fields_of(path, "error" if is_error else text), now)
+        found[one.seed] = own
+    return found
+
+
+def _row(
+    shown: Mapping[Look, Mapping[str, Any]], looks: Sequence[Look], but: Look | None = None
+) -> dict[str, Any]:
+    """Return what all looks told but one; that there was a look, or none, tells something too."""
+    row = {path: value for look in looks if look != but for path, value in shown.get(look, {}).items()}
+    return row | {f"{look[0]}/{look[1]}": look in shown for look in looks if look != but}
+
+
+def _words(cases: Sequence[Decided]) -> dict[int, dict[str, bool]]:
+    """Return by seed which words the user says, of those that neither all nor hardly any users do."""
+    said = {
+        one.seed: {
+            word
+            for m in one.first
+            if m["role"] == "user"
+            for word in re.findall(r"[^\W\d_]{2,}", str(m.get("content") or "").lower())
+        }
+        for one in cases
+    }
+    counts = Counter(word for own in said.values() for word in own)
+    least, n = _USUAL * len(cases), len(cases)
+    usual = [word for word, times in counts.items() if least <= times <= n - least]
+    return {seed: {f"says '{word}'": word in own for word in usual} for seed, own in said.items()}
+
+
+def _undecided(rows: Sequence[Mapping[str, Any]], cases: Sequence[Decided]) -> list[Decided]:
+    """Return the cases whose kind is not told by some rows: alike ones are decided otherwise."""
+    tree = grow(rows, [one.kind for one in cases], DEPTH, LEAF)
+    leaves: dict[str, list[Decided]] = defaultdict(list)
+    for one, row in zip(cases, rows, strict=True):
+        leaf = tree.leaf(row)
+        if leaf is not None:
+            leaves[leaf[0]].append(one)
+    found: list[Decided] = []
+    for own in leaves.values():
+        usual = Counter(one.kind for one in own).most_common(1)[0][1]
+        if len(own) >= 2 * LEAF and usual / len(own) < MIXED:
+            found += own
+    return sorted(found, key=lambda one: one.seed)
+
+
+def _left_out(probe: Probe, seed: int, tool: str, number: int) -> list[Action]:
+    """Return the oracle's script without one look."""
+    script, seen, found = probe.oracle(seed), 0, []
+    for action in script:
+        calls = []
+        for one in calls_in((action,)):
+            is_it = one["name"] == tool and seen == number
+            seen += one["name"] == tool
+            calls += [] if is_it else [one]
+        if calls or action.get("content"):
+            found.append({**action, "tool_calls": calls} if action.get("tool_calls") else action)
+    return numbered(found)

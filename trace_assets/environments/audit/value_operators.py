@@ -1,0 +1,90 @@
+"""Operators that give a change another value where no schema lists any: items of a list, plain words."""
+
+from __future__ import annotations
+
+import copy
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from trace_assets.environments.audit.added_changes import changes_in
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Call,
+    Probe,
+    calls_in,
+    properties,
+    shown_like,
+)
+
+NEIGHBOURS = 12
+"""Other seeds that words are taken from."""
+LEAST = 3
+"""Letters of a word that is looked for in what was shown: shorter ones stand there by accident."""
+
+
+def _with(script: list[Action], at: tuple[int, int], key: str, value: Any) -> list[Action]:
+    edited = copy.deepcopy(script)
+    edited[at[0]]["tool_calls"][at[1]]["arguments"][key] = value
+    return edited
+
+
+def _given(probe: Probe, seed: int) -> Iterator[tuple[tuple[int, int], Call, str, Any]]:
+    """Yield the values that the oracle gives to changes, without what is said to whoever takes over."""
+    script = probe.oracle(seed)
+    for at in changes_in(probe, script):
+        one = script[at[0]]["tool_calls"][at[1]]
+        if not probe.leaves_words(one["name"]) and not probe.hands_over(one["name"]):
+            yield from ((at, one, key, value) for key, value in one["arguments"].items())
+
+
+def other_items(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change with one more item that the episode shows, or with one less."""
+    script = probe.oracle(seed)
+    for at, _, key, value in _given(probe, seed):
+        if not isinstance(value, list) or not value:
+            continue
+        if len(value) > 1:
+            left = rng.randrange(len(value))
+            yield _with(script, at, key, [*value[:left], *value[left + 1 :]])
+        names = [str(one) for one in value]
+        if all(isinstance(one, str) for one in value):
+            more = [one for one in shown_like(probe, seed, names[0]) if one not in names]
+            if more:
+                yield _with(script, at, key, [*value, more[0]])
+
+
+def other_words(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change with another seed's word in place of one that was shown and is passed on."""
+    script = probe.oracle(seed)
+    own_text = _shown(probe, seed)
+    shown = own_text + "\n".join(str(m.get("content") or "").lower() for m in probe.best(seed).first)
+    for at, one, key, value in _given(probe, seed):
+        if not _is_word(value) or _is_listed(probe, one["name"], key) or not _stands_in(value, shown):
+            continue
+        near = [calls_in(probe.oracle(other)) for other in range(seed + 1, seed + NEIGHBOURS)]
+        found = [c["arguments"].get(key) for own in near for c in own if c["name"] == one["name"]]
+        others = [v for v in found if _is_word(v) and v != value and not _stands_in(v, own_text)]
+        if others:
+            yield _with(script, at, key, rng.choice(others))
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value) >= LEAST and not re.search(r"\d", value)
+
+
+def _is_listed(probe: Probe, tool: str, key: str) -> bool:
+    declared = next((t for t in probe.tools() if t["function"]["name"] == tool), None)
+    return bool(declared and properties(declared).get(key, {}).get("enum"))
+
+
+def _shown(probe: Probe, seed: int) -> str:
+    """Return what the episode shows beside the policy, which names what is right on other seeds too."""
+    best = probe.best(seed)
+    told = [*best.first, *(m for answer in best.answers for m in answer["messages"])]
+    return "\n".join(str(m.get("content") or "") for m in told if m["role"] != "system").lower()
+
+
+def _stands_in(value: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(value.lower())}(?!\w)", text) is not None
