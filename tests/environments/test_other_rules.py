@@ -251,7 +251,7 @@ def test_what_is_forbidden_with_a_tools_own_name_stays_forbidden() -> None:
 
 @needs_tau2
 def test_what_is_asked_for_does_not_tell_what_the_record_has() -> None:
-    """Who wishes for the value that forbids has another one: then a wish for it would say that it is allowed."""
+    """Who wishes for the value that forbids has another one, so such a wish would say that it is allowed."""
     spec = spec_of("tau2:airline", "write_against_state")
     module = load(write_environment(spec, tau2_contract("tau2:airline")).source)
     asked: dict[bool, set[str]] = {True: set(), False: set()}

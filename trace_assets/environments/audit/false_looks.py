@@ -278,7 +278,7 @@ def looks_claimed(subject: Subject) -> Finding:
 
     It says so in words, in arguments and notes, and with whatever the program itself has for words.
     """
-    agents = {"": claims, "in its calls": claims_in_calls}
+    agents: dict[str, Attacker] = {"": claims, "in its calls": claims_in_calls}
     agents |= says_its_words(subject, lambda probe, seed: _unlooked(probe, seed)[0])
     return _tried(subject, agents)
 
@@ -323,7 +323,10 @@ def _kind(probe: Probe, seed: int) -> str:
 
 
 _SOUND = ("semantic.floor_gap", "trace.balance")
-_BEFORE = ("trace.attacker.act_unseen", "trace.attacker.always_transfer", "trace.attacker.stranger")
+_BEFORE = tuple(
+    f"trace.attacker.{name}"
+    for name in ("act_unseen", "always_refuse", "always_transfer", "begging", "forged_reply", "stranger")
+)
 _CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "late_looks": looks_late,
     "looks_elsewhere": looks_elsewhere,

@@ -190,8 +190,8 @@ def results(subject: Subject) -> Finding:
     with values of their own. The length of a list is a matter of its own: a rule may go by it. It is a leak
     where what else is shown tells as much, and real runs do not decide by it.
     """
-    if place := always_in_place(subject):
-        return place
+    if in_place := always_in_place(subject):
+        return in_place
     cases = [one for one in decided(subject) if one.raw]
     rows = {one.seed: _written(one) for one in cases}
     numbers = {one.seed: _numbers_in(one) for one in cases}

@@ -223,8 +223,10 @@ def answers_all(subject: Subject) -> Finding:
 
 
 _SOUND = ("semantic.floor_gap", "trace.balance")
+_RANDOM = ("trace.attacker.random_legal", "trace.attacker.spam_all")
+"""Where whatever is done is paid, so is what is done wrong before a look."""
 TRIAL_CHECKS = (
     AuditCheck("trace.attacker.tries", "adversarial", tries_all, _SOUND),
-    AuditCheck("trace.attacker.takes_back", "adversarial", takes_all_back, _SOUND),
+    AuditCheck("trace.attacker.takes_back", "adversarial", takes_all_back, _SOUND, after=_RANDOM),
     AuditCheck("trace.attacker.all_answers", "adversarial", answers_all, _SOUND),
 )

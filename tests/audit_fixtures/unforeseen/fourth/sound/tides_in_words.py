@@ -40,7 +40,7 @@ def judge():
     said = (S["said"][-1] if S["said"] else "").replace(":00", "").replace(S["day"], "")
     numbers = [w.strip(".,;:!?") for w in said.replace(",", " ").split()]
     named = [w.zfill(2) for w in numbers if w.isdigit() and int(w) < 24]
-    right = S["looked"] and (named[:1] == S["hours"][:1] and set(named) <= set(S["hours"]) if S["hours"] else "not" in said and not named)
+    right = S["looked"] and (named[:1] == S["hours"][:1] and set(named) <= set(S["hours"]) if S["hours"] else any(one in said.lower() for one in ("not", "n't", "shallow")) and not named)
     return [("looked", "action", S["looked"], 1), ("answer", "communicate", right, 2)]
 
 
