@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.diagnosis.detectors.mutation import hands_over, leaves_words
 from trace_assets.environments.audit import mutation
 from trace_assets.environments.audit.added_changes import ADDED
 from trace_assets.environments.audit.mutation import MUTATIONS, NEIGHBOURS, Mutant
@@ -59,6 +59,9 @@ class Probe:
 
     def hands_over(self, name: str) -> bool:
         return hands_over(name)
+
+    def leaves_words(self, name: str) -> bool:
+        return leaves_words(name)
 
     def first(self, seed: int) -> list[dict[str, Any]]:
         return [{"role": "user", "content": "please"}]
@@ -343,6 +346,7 @@ def test_what_each_operator_deserves_is_a_rule() -> None:
         **dict.fromkeys(
             ("drop_write", "swap_id", "off_by_one", "other_value", "other_tool"), ("harmful", False)
         ),
+        **dict.fromkeys(("other_items", "other_words"), ("harmful", False)),
         **dict.fromkeys(("extra_write", "wrong_first", "other_object"), ("harmful", True)),
         "wrong_answer": ("harmful", False),
         **dict.fromkeys(("repeat_read", "late_read", "swap_reads", "other_call_ids"), ("harmless", False)),

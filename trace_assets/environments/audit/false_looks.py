@@ -18,7 +18,6 @@ from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import NO_WRITE
 from trace_assets.environments.audit.half_looks import without_a_look
-from trace_assets.environments.audit.misnaming import misspelt
 from trace_assets.environments.audit.needed_looks import ANY_ORDER, look_comes_first, policy_looks_first
 from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.scripted_rollouts import (
@@ -141,6 +140,22 @@ def nothing_shown(probe: Probe, seed: int) -> list[Action]:
         for key, value in list(one["arguments"].items())[:1]:
             one["arguments"][key] = misspelt(value, rng.randrange(1, 9))
     return numbered(script)
+
+
+def misspelt(value: Any, by: int) -> Any:
+    """Return a value of the same kind and build that nothing is called by.
+
+    >>> misspelt("A19", 1), misspelt("north", 1), misspelt(["B2"], 2), misspelt(7, 1), misspelt(True, 1)
+    ('A20', 'htronq', ['B4'], 8, True)
+    """
+    if isinstance(value, list):
+        return [misspelt(one, by) for one in value]
+    if isinstance(value, str) and (found := re.search(r"\d+(?!.*\d)", value)):
+        number = str(int(found[0]) + by)[-len(found[0]) :].zfill(len(found[0]))
+        return f"{value[: found.start()]}{number}{value[found.end() :]}"
+    if isinstance(value, str):
+        return f"{value[::-1]}q" if value else "q"
+    return value + by if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def another_thing(probe: Probe, seed: int) -> list[Action]:

@@ -11,7 +11,7 @@ from trace_assets.environments.audit.allowed_ways import corrections_count
 from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import before_writes
-from trace_assets.environments.audit.misnaming import misspelt
+from trace_assets.environments.audit.false_looks import misspelt
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Attacker,

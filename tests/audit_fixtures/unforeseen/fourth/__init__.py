@@ -1,0 +1,1 @@
+"""Sound environments of unforeseen kinds, and edits of them that pay for what they should not."""
