@@ -468,6 +468,7 @@ def test_some_mutants_a_seed_are_played_of_each_operator_of_the_kind(monkeypatch
         return None if one.name == "off_by_one" else Mutant(one.name, seed, 0.0, True)
 
     monkeypatch.setattr(mutation, "_play", play)
+    monkeypatch.setattr(mutation, "corrections_count", lambda subject: False)
     many: Any = fixed(acts(*(call("pay", id="A1", amount=n) for n in range(5))))
     many.chance = random.Random
     subject: Any = SimpleNamespace(probe=many, seeds=[1, 2, 3], sizes=SimpleNamespace(mutated=2))

@@ -31,10 +31,11 @@ def always_in_place(subject: Subject) -> Finding | None:
 
     Where the texts speak of places or of times, a rule may go by them.
     """
-    if _BY_PLACE.search(told_to_agents(subject)):
+    cases = [one for one in decided(subject) if _is_listed(one)]
+    if len(cases) < LEAST or _BY_PLACE.search(told_to_agents(subject)):
         return None
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for one in decided(subject):
+    for one in cases:
         said = " ".join(str(m.get("content") or "") for m in one.first if m["role"] == "user")
         if _BY_PLACE.search(said) or re.search(rf"(?<!\w){re.escape(one.thing)}(?!\w)", said):
             continue  # the request may go by it, or names the thing
@@ -50,6 +51,12 @@ def always_in_place(subject: Subject) -> Finding | None:
                 told = f"the thing that is meant is the {words} of {path} on {share:.0%} of seeds"
                 return Finding("fail", told, share, len(hits), BOUND)
     return None
+
+
+def _is_listed(one: Decided) -> bool:
+    """Tell whether a list of several that was shown has the thing."""
+    lists = (names for tool, text in one.raw.items() for _, names in _lists(parsed(text), tool))
+    return any(len(names) >= SHORT and one.thing in names for names in lists)
 
 
 def _places(subject: Subject, one: Decided) -> Iterator[tuple[str, int, int]]:
