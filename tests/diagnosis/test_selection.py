@@ -573,6 +573,8 @@ def test_a_habit_that_restates_the_outcome_hides_no_cause() -> None:
     decided = habits({"succeed": None, "a": None, "b": None}, *data)
     assert [name for name, row in decided.items() if row.kept] == ["a", "b"]
     assert decided["succeed"].verdict == "rejected" and "how runs ended, not why" in decided["succeed"].reason
+    alone = habits({"succeed": None}, *study({"succeed": range(100)}))["succeed"]
+    assert alone.kept and "read some of them" in alone.reason, "an agent may have one lack alone"
     assert decide(*data)["succeed"].kept, "a detector finds what is there, whatever became of the run"
     some = study({"succeed": [*range(100), 100], "a": range(50), "b": range(50, 90)})
     assert habits({"succeed": None, "a": None, "b": None}, *some)["succeed"].kept, "a success lacks it, too"

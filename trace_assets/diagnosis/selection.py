@@ -90,8 +90,9 @@ def select(
     run. Of candidates that explain equally many failures the one that fewer successes lack goes first.
 
     Of what a model proposed, what is lacking in nearly every failure and in no success says how runs ended,
-    see `restates_outcome`: it is not kept. And what a broader one covers follows from its narrower ones, each
-    of which one environment can teach: the broader one waits until these are taken.
+    see `restates_outcome`: it is kept only where nothing else is, as the one lack of an agent would be. And
+    what a broader one covers follows from its narrower ones, each of which one environment can teach: the
+    broader one waits until these are taken.
 
     What `selection.overrides` names is kept at the end, whatever speaks against it, and marked as such.
 
@@ -173,15 +174,6 @@ def select_matrix(
         for row in own
         if (reason := indecisive(decisive.get(row.capability_id), section))
     }
-    no_cause |= {
-        row.capability_id: (
-            f"lacking in {row.n_failed_lacking} of {row.n_failed} failures and in none of the "
-            f"{row.n_passed_relevant} successes that needed it: that says how runs ended, not why; if it is "
-            "what to teach, name it in selection.overrides"
-        )
-        for row in own
-        if row.capability_id in parents and row.capability_id not in proven and restates_outcome(row)
-    }
     for name, reason in no_cause.items():
         rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
     passing = [row for row in own if row.capability_id not in rejected]
@@ -189,7 +181,8 @@ def select_matrix(
     if chances and len(lucky) == len(passing) and (reason := luck(lucky, chances, section)):
         rejected |= {row.capability_id: reason for row in passing}
         passing = []
-    taken = Cover(passing, matrix, names, costs, section, proven, parents).take()
+    outcome = {row.capability_id for row in passing if row.capability_id in parents and restates_outcome(row)}
+    taken = Cover(passing, matrix, names, costs, section, proven, parents, outcome - proven).take()
     for name in proven & set(taken.order):
         if shortcoming(contrast := next(row for row in own if row.capability_id == name), section):
             kept, marginal, words = taken.verdicts[name]
@@ -322,6 +315,7 @@ class Cover:
         section: Thresholds.
         proven: Capabilities of which an experiment shows that they decide.
         parents: As for `select_matrix`.
+        outcome: Capabilities that say how runs ended: one is taken where nothing else is.
     """
 
     def __init__(
@@ -333,8 +327,9 @@ class Cover:
         section: Selection,
         proven: Collection[str] = (),
         parents: Mapping[str, str | None] = {},
+        outcome: Collection[str] = (),
     ) -> None:
-        self.proven, self.parents = proven, parents
+        self.proven, self.parents, self.outcome = proven, parents, outcome
         self.rows, self.matrix, self.names, self.section = list(passing), matrix, names, section
         self.costs = costs
         line = {capability: place for place, capability in enumerate(matrix.capabilities)}
@@ -357,11 +352,21 @@ class Cover:
                 break
             broader = {self.parents.get(row.capability_id) for row in fit}
             fit = [row for row in fit if row.capability_id not in broader]
+            fit = [row for row in fit if row.capability_id not in self.outcome] or (
+                fit if not taken.order else []
+            )
+            if not fit:
+                break
             best = self._cause(fit, explained)
             capability = best.capability_id
             new = self._new(capability, explained)
             taken.order.append(capability)
             words = self._praise(best, new) + self._overlaps(capability)
+            if capability in self.outcome:
+                words += (
+                    "; lacking in nearly every failure and in no success, it may say how runs ended and not "
+                    "why: read some of them before you teach it"
+                )
             taken.verdicts[capability] = (True, new / self.n_failed, words)
             explained |= self._explained_by(capability)
             left = [row for row in left if row is not best]
@@ -498,6 +503,12 @@ class Cover:
 
     def _excuse(self, row: Contrast, new: int, explained: NDArray[np.bool_], kept: Sequence[str]) -> str:
         capability = row.capability_id
+        if capability in self.outcome:
+            return (
+                f"lacking in {row.n_failed_lacking} of {row.n_failed} failures and in none of the "
+                f"{row.n_passed_relevant} successes that needed it: that says how runs ended, not why, and "
+                "others say more; if it is what to teach, name it in selection.overrides"
+            )
         if self._stands(capability, explained):
             return (
                 f"{len(kept)} capabilities are already taken, the most allowed: "

@@ -1,6 +1,6 @@
 """A recorded model on environments whose faults no check foresaw: what it rejects, and what not.
 
-Of eighteen of the first set that no other check sees it rejects all, and none of eighteen sound ones. The
+Of eighteen of the first set that no other check saw then it rejects all, and none of eighteen sound ones. The
 checks `partly` and `coherent`, and what becomes of a reviewer's doubts, were made after two of them had been
 missed; those of the second set were first tried without these.
 """
@@ -21,9 +21,16 @@ from trace_assets.environments.audit.check import Finding
 ASKED = ("oracle", "untold", "lacking", "reworded", "partly", "coherent")
 AT_FIRST = ASKED[:4]
 """The checks that there were when the second set was first tried."""
-FIRST = [one for one in unforeseen() if one.kind == "sound" or (one.kind, one.name) in NOT_SEEN]
-SEEN_SINCE = {"town_deadline"}
+SEEN_SINCE = {
+    *("airline_two_changes", "retail_return_window", "retail_cheapest_variant"),
+    *("town_deadline", "pharmacy_all_medicines"),
+}
 """By a check that was written after a model had been asked about them."""
+FIRST = [
+    one
+    for one in unforeseen()
+    if one.kind == "sound" or (one.kind, one.name) in NOT_SEEN | {("broken", name) for name in SEEN_SINCE}
+]
 SECOND = [one for one in second_set() if one.name not in SEEN_OF_THE_SECOND.keys() - SEEN_SINCE]
 SEEN_AT_FIRST = {"gym_hold_firm", "pharmacy_all_medicines"}
 QUICK = {
@@ -75,7 +82,7 @@ def each(ones: list[Unforeseen]) -> list[Any]:
 
 
 @pytest.mark.parametrize("one", each(FIRST))
-def test_the_recorded_judge_rejects_what_no_other_check_sees(one: Unforeseen, tmp_path: Path) -> None:
+def test_the_recorded_judge_rejects_what_no_other_check_saw(one: Unforeseen, tmp_path: Path) -> None:
     found = judged(one, "unforeseen.jsonl", ASKED, tmp_path)
     assert bool(against(found)) == (one.kind != "sound"), found
     assert one.kind != "sound" or all(row.status == "pass" for row in found.values()), found
