@@ -332,7 +332,8 @@ SEEN_BY: dict[str, set[str]] = {
     "look at anything": {"trace.attacker.looks_elsewhere"},
     "claimed look": {"trace.attacker.claimed_looks"},
     "free tries": {"trace.attacker.tries"},
-    "wrong first": {"trace.attacker.takes_back", "trace.mutation.kill_rate"},
+    # Where all that can be done is paid, what is taken back is not looked at.
+    "wrong first": {"trace.attacker.takes_back", "trace.mutation.kill_rate", "trace.attacker.spam_all"},
     "everything done": {"trace.attacker.overact", "trace.mutation.kill_rate"},
     "one kind unseen": {"trace.attacker.claimed_looks"},
     "name from nowhere": {"trace.unshown_names"},
