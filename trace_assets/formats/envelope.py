@@ -50,9 +50,8 @@ _OTHERS = frozenset(
 """Fields of forms that have importers of their own."""
 _MOST_LOOKED_AT = 20
 """Entries of a list that are looked at for the first message: notes and settings may come before it."""
-
-
-_OWN_LISTS = frozenset({"messages", "contents"})
+OWN_LISTS = frozenset({"messages", "contents"})
+"""What the list is called in the form of one's own and in Gemini's."""
 
 
 def speaks(value: Any) -> bool:
@@ -92,7 +91,7 @@ def is_log(rows: Sequence[Mapping[str, Any]]) -> bool:
     Programs write how a run began before the first of them, in forms of their own.
     """
     few = rows[:_MOST_LOOKED_AT]
-    if not few or any(_OWN_LISTS & row.keys() or talk_in(row) is not None for row in few):
+    if not few or any(OWN_LISTS & row.keys() or talk_in(row) is not None for row in few):
         return False
     return any(translation(row) or ("role" not in row and is_message(row)) for row in few)
 

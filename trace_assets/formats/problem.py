@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ValidationError
 from pydantic_core import from_json
 
-from trace_assets.formats.envelope import begun, by_run, is_log, talk_in
+from trace_assets.formats.envelope import OWN_LISTS, begun, by_run, is_log, talk_in
 from trace_assets.records import Record, Task
 from trace_assets.untrusted.allowance import BOM, TooLarge
 
@@ -329,13 +329,12 @@ def is_talk(path: Path) -> bool:
     return message or is_log(rows)
 
 
-_OWN_LISTS = frozenset({"messages", "contents"})
 _OF_SESSIONS = frozenset({"sessionId", "parentUuid", "leafUuid"})
 
 
 def _of_several(rows: list[dict[str, Any]]) -> bool:
     """Tell whether messages are those of several runs, each of which they name."""
-    return by_run(rows) is not None and not any(_OWN_LISTS & row.keys() for row in rows)
+    return by_run(rows) is not None and not any(OWN_LISTS & row.keys() for row in rows)
 
 
 def is_run_file(path: Path) -> bool:
@@ -410,7 +409,7 @@ def _holds_talk(path: Path) -> bool:
     row = _begins(path)
     if row is None:
         return False
-    return any(isinstance(row.get(name), list) for name in _OWN_LISTS) or talk_in(row) is not None
+    return any(isinstance(row.get(name), list) for name in OWN_LISTS) or talk_in(row) is not None
 
 
 def _speaks(row: Mapping[str, Any]) -> bool:
