@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from trace_assets.formats.agent_events import of_event
+from trace_assets.formats.agent_steps import dict_in, first_of, objects_in
 from trace_assets.formats.spans.chat_forms import parsed, text_of
 
 Said = dict[str, Any]
@@ -138,22 +139,10 @@ def _told(
     return [*results, said] if spoke or not results else results
 
 
-def _list(value: Any) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _first(one: Mapping[str, Any], *names: str) -> Any:
-    return next((one[name] for name in names if one.get(name) is not None), None)
-
-
 def _role(value: Any) -> str:
     """Return a role; some write it as an object (`{"value": "user"}`, `{"Label": "user"}`)."""
     if isinstance(value, Mapping):
-        value = _first(value, "value", "label", "Label")
+        value = first_of(value, "value", "label", "Label")
     return _ROLES.get(str(value or "").lower(), "assistant")
 
 
@@ -164,17 +153,17 @@ def _ai_sdk(one: Mapping[str, Any]) -> Iterator[Said] | None:
     """Vercel's AI SDK, messages of the interface (versions 4 to 6), and Mastra's, whose parts lie deeper."""
     content = one.get("content")
     parts = one.get("parts", content.get("parts") if isinstance(content, Mapping) else None)
-    old = _list(one.get("toolInvocations"))
-    kinds = {str(part.get("type") or "") for part in _list(parts)}
-    tools = any("toolCallId" in part or "toolInvocation" in part for part in _list(parts))
+    old = objects_in(one.get("toolInvocations"))
+    kinds = {str(part.get("type") or "") for part in objects_in(parts)}
+    tools = any("toolCallId" in part or "toolInvocation" in part for part in objects_in(parts))
     if "role" not in one or not (
         tools or old or "step-start" in kinds or (isinstance(content, Mapping) and kinds)
     ):
         return None
-    if not _list(parts):
+    if not objects_in(parts):
         parts = [{"type": "tool-invocation", "toolInvocation": call} for call in old]
         parts += [{"type": "text", "text": content}] if isinstance(content, str) and content else []
-    return _steps(_role(one["role"]), _list(parts))
+    return _steps(_role(one["role"]), objects_in(parts))
 
 
 def _steps(role: str, parts: list[Mapping[str, Any]]) -> Iterator[Said]:
@@ -188,15 +177,15 @@ def _steps(role: str, parts: list[Mapping[str, Any]]) -> Iterator[Said]:
         if (kind == "step-start" or (kind in ("text", "reasoning") and calls)) and (texts or calls):
             yield from _told(role, texts, calls, results, "\n".join(thoughts))
             texts, thoughts, calls, results = [], [], [], []
-        used = _dict(part.get("toolInvocation")) or part
+        used = dict_in(part.get("toolInvocation")) or part
         if "toolCallId" in used:
             name = used.get("toolName") or kind.removeprefix("tool-")
-            calls.append(_call(used["toolCallId"], name, _first(used, "input", "args", "rawInput")))
+            calls.append(_call(used["toolCallId"], name, first_of(used, "input", "args", "rawInput")))
             results += _outcome(used, name)
         elif kind == "text":
             texts.append(text_of(part.get("text")))
         elif kind == "reasoning":
-            thoughts.append(text_of(_first(part, "text", "reasoning")))
+            thoughts.append(text_of(first_of(part, "text", "reasoning")))
 
 
 def _outcome(used: Mapping[str, Any], name: Any) -> Iterator[Said]:
@@ -210,47 +199,49 @@ def _outcome(used: Mapping[str, Any], name: Any) -> Iterator[Said]:
 
 def _converse(one: Mapping[str, Any]) -> list[Said] | None:
     """Bedrock's Converse, and Strands."""
-    parts = _list(one.get("content"))
+    parts = objects_in(one.get("content"))
     if not any({"toolUse", "toolResult", "reasoningContent"} & part.keys() for part in parts):
         return None
     texts, thoughts, calls, results = [], [], list[Said](), list[Said]()
     for part in parts:
-        used, gave, thought = (_dict(part.get(key)) for key in ("toolUse", "toolResult", "reasoningContent"))
+        used, gave, thought = (
+            dict_in(part.get(key)) for key in ("toolUse", "toolResult", "reasoningContent")
+        )
         if used:
             calls.append(_call(used.get("toolUseId"), used.get("name"), used.get("input")))
         elif gave:
             failed = gave.get("status") == "error"
             results.append(_result(gave.get("toolUseId"), None, gave.get("content"), failed))
         elif thought:
-            thoughts.append(text_of(_dict(thought.get("reasoningText")).get("text")))
+            thoughts.append(text_of(dict_in(thought.get("reasoningText")).get("text")))
         elif part.get("text"):
             texts.append(str(part["text"]))
     return _told(_role(one.get("role")), texts, calls, results, "\n".join(thoughts))
 
 
 def _haystack(one: Mapping[str, Any]) -> list[Said] | None:
-    parts = _list(_first(one, "_content", "content"))
+    parts = objects_in(first_of(one, "_content", "content"))
     doing = any({"tool_call", "tool_call_result"} & part.keys() for part in parts)
     if not doing and "_content" not in one:
         return None
     texts, calls, results = [], list[Said](), list[Said]()
     for part in parts:
-        used, gave = _dict(part.get("tool_call")), _dict(part.get("tool_call_result"))
+        used, gave = dict_in(part.get("tool_call")), dict_in(part.get("tool_call_result"))
         if used:
             calls.append(_call(used.get("id"), used.get("tool_name"), used.get("arguments")))
         elif gave:
-            asked = _dict(gave.get("origin"))
+            asked = dict_in(gave.get("origin"))
             results.append(
                 _result(asked.get("id"), asked.get("tool_name"), gave.get("result"), gave.get("error"))
             )
         elif part.get("text"):
             texts.append(str(part["text"]))
-    return _told(_role(_first(one, "_role", "role")), texts, calls, results)
+    return _told(_role(first_of(one, "_role", "role")), texts, calls, results)
 
 
 def _llama_index(one: Mapping[str, Any]) -> list[Said] | None:
-    blocks = _list(one.get("blocks"))
-    extra = _dict(one.get("additional_kwargs"))
+    blocks = objects_in(one.get("blocks"))
+    extra = dict_in(one.get("additional_kwargs"))
     if "role" not in one or not any("block_type" in block for block in blocks):
         return None
     texts = [str(block["text"]) for block in blocks if block.get("text")]
@@ -264,38 +255,38 @@ def _llama_index(one: Mapping[str, Any]) -> list[Said] | None:
         for block in blocks
         if block.get("block_type") == "tool_call"
     ]
-    for used in [] if calls else _list(extra.get("tool_calls")):
-        inner = _dict(used.get("function")) or used
-        calls.append(_call(used.get("id"), inner.get("name"), _first(inner, "arguments", "input")))
+    for used in [] if calls else objects_in(extra.get("tool_calls")):
+        inner = dict_in(used.get("function")) or used
+        calls.append(_call(used.get("id"), inner.get("name"), first_of(inner, "arguments", "input")))
     thought = "\n".join(str(block["content"]) for block in blocks if block.get("block_type") == "thinking")
     return _told(role, texts, calls, [], thought)
 
 
 def _of_kinds(one: Mapping[str, Any]) -> list[Said] | None:
     """Semantic Kernel's `items` and the `contents` of Microsoft's Agent Framework, of Python and of .NET."""
-    parts = _list(_first(one, "contents", "items", "Items"))
-    role = _first(one, "role", "Role")
-    kinds = [_first(part, "content_type", "type", "$type") for part in parts]
+    parts = objects_in(first_of(one, "contents", "items", "Items"))
+    role = first_of(one, "role", "Role")
+    kinds = [first_of(part, "content_type", "type", "$type") for part in parts]
     if role is None or not parts or not all(isinstance(kind, str) for kind in kinds):
         return None
     texts, calls, results = [], list[Said](), list[Said]()
     for part, kind in zip(parts, kinds, strict=True):
         flat = str(kind).lower().replace("_", "").removesuffix("content")
-        number = _first(part, "call_id", "callId", "CallId", "id", "Id")
-        name = _first(part, "function_name", "FunctionName", "name", "Name")
+        number = first_of(part, "call_id", "callId", "CallId", "id", "Id")
+        name = first_of(part, "function_name", "FunctionName", "name", "Name")
         if flat == "functioncall":
-            calls.append(_call(number, name, _first(part, "arguments", "Arguments")))
+            calls.append(_call(number, name, first_of(part, "arguments", "Arguments")))
         elif flat == "functionresult":
-            broke = _first(part, "exception", "Exception")
-            given = _first(part, "result", "Result")
+            broke = first_of(part, "exception", "Exception")
+            given = first_of(part, "result", "Result")
             results.append(_result(number, name, broke if given is None else given, broke))
-        elif (text := _first(part, "text", "Text")) is not None and "reasoning" not in flat:
+        elif (text := first_of(part, "text", "Text")) is not None and "reasoning" not in flat:
             texts.append(str(text))
     return _told(_role(role), texts, calls, results)
 
 
 def _pydantic_ai(one: Mapping[str, Any]) -> list[Said] | None:
-    parts = _list(one.get("parts"))
+    parts = objects_in(one.get("parts"))
     if one.get("kind") not in ("request", "response") or not all("part_kind" in part for part in parts):
         return None
     told: list[Said] = []
@@ -344,7 +335,7 @@ def _autogen(one: Mapping[str, Any]) -> list[Said] | None:
     if isinstance(one.get("tool_responses"), list) and one["tool_responses"]:
         return [
             _result(gave.get("tool_call_id"), None, gave.get("content"))
-            for gave in _list(one["tool_responses"])
+            for gave in objects_in(one["tool_responses"])
         ]
     kind, content = one.get("type"), one.get("content")
     if "role" in one or not isinstance(kind, str):
@@ -354,12 +345,14 @@ def _autogen(one: Mapping[str, Any]) -> list[Said] | None:
     if kind in _ASKS and not isinstance(content, list):
         return None
     if kind in _ASKS or (kind == "AssistantMessage" and isinstance(content, list)):
-        calls = [_call(used.get("id"), used.get("name"), used.get("arguments")) for used in _list(content)]
+        calls = [
+            _call(used.get("id"), used.get("name"), used.get("arguments")) for used in objects_in(content)
+        ]
         return _told("assistant", [str(one["thought"])] if one.get("thought") else [], calls, [])
     if kind in _ANSWERS:
         return [
             _result(gave.get("call_id"), gave.get("name"), gave.get("content"), gave.get("is_error"))
-            for gave in _list(content)
+            for gave in objects_in(content)
         ]
     if kind not in _SPEAKS or "content" not in one:
         return None
@@ -373,12 +366,12 @@ def _share_gpt(one: Mapping[str, Any]) -> list[Said] | None:
         return None
     role, text = one["from"].lower(), text_of(one["value"])
     if role == "function_call":
-        used = _dict(parsed(text))
+        used = dict_in(parsed(text))
         return [
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [_call(None, used.get("name"), _first(used, "arguments", "parameters"))],
+                "tool_calls": [_call(None, used.get("name"), first_of(used, "arguments", "parameters"))],
             }
         ]
     if role in ("tool", "observation", "function_response"):
