@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import dagster as dg
 from dagster import AssetKey
@@ -67,14 +69,17 @@ class Clockwork:
         """Evaluate once; return what is requested, as (asset, partition)."""
         definitions = build(self.study)
         assets = [asset for asset in definitions.assets or [] if isinstance(asset, dg.AssetsDefinition)]
-        result = dg.evaluate_automation_conditions(
-            definitions,
-            instance=self.instance,
-            asset_selection=dg.AssetSelection.assets(
-                *(asset for asset in assets if is_heavy(asset) == self.heavy)
-            ),
-            cursor=self.cursor,  # type: ignore[arg-type]
-        )
+        # The daemon reads them once a tick; Dagster's own tester at every node of every condition.
+        partitions = cache(self.instance.get_dynamic_partitions)
+        with mock.patch.object(self.instance, "get_dynamic_partitions", partitions):
+            result = dg.evaluate_automation_conditions(
+                definitions,
+                instance=self.instance,
+                asset_selection=dg.AssetSelection.assets(
+                    *(asset for asset in assets if is_heavy(asset) == self.heavy)
+                ),
+                cursor=self.cursor,  # type: ignore[arg-type]
+            )
         self.cursor = result.cursor
         requested: list[Request] = []
         for key in build(self.study).resolve_asset_graph().toposorted_asset_keys:

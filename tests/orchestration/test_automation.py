@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from clockwork import Clockwork, Request
-from dagster import AssetKey, DefaultSensorStatus
+from dagster import AssetKey, AssetMaterialization, DefaultSensorStatus
 from simulations import simulation_file
 
 from trace_assets.definitions import build
 from trace_assets.orchestration.automation import is_heavy
+from trace_assets.orchestration.instance import TASK_BATCH
 from trace_assets.records import SelectedCapability
 from trace_assets.settings import SECTIONS
 from trace_assets.study import Study
@@ -58,6 +59,17 @@ def test_light_layers_run_and_heavy_ones_wait_by_default(tmp_path: Path) -> None
         assert {"tasks", "triage", "labels", "contrast", "environment", "report"} <= lit
         assert {"base_model", "trajectories", "adapter", "routing", "evaluation"} <= weighed
         assert {asset.key.to_user_string() for asset in definitions.assets if is_heavy(asset)} == weighed  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize("played", [False, True])
+def test_files_alone_wait_for_no_replays_but_live_runs_do(clockwork: Clockwork, played: bool) -> None:
+    graph = build(clockwork.study).resolve_asset_graph()
+    clockwork.instance.add_dynamic_partitions(str(TASK_BATCH.name), ["one"])
+    there = graph.get_ancestor_asset_keys(AssetKey("selected_capabilities"))
+    for key in sorted(there - {AssetKey("repairs")} - ({AssetKey("base_model")} if not played else set())):
+        partition = "one" if graph.get(key).is_partitioned else None
+        clockwork.instance.report_runless_asset_event(AssetMaterialization(key, partition=partition))
+    assert (("selected_capabilities", "") in clockwork.tick()) is not played
 
 
 @pytest.mark.ci

@@ -24,7 +24,12 @@ _DUE = (
     .since((AC.newly_requested() | AC.newly_updated()).with_label("handled"))
     .with_label("is_due")
 )
-_READY = _DUE & AC.all_deps_match(~AC.missing()).with_label("inputs_are_there")
+_REPAIRS = dg.AssetSelection.assets("repairs")
+# Only runs of the live target are replayed. Where none was played, as with files alone, nobody makes repairs.
+_THERE = AC.all_deps_match(~AC.missing()).ignore(_REPAIRS) & (
+    AC.all_deps_match(~AC.missing()).allow(_REPAIRS) | AC.asset_matches("base_model", AC.missing())
+)
+_READY = _DUE & _THERE.with_label("inputs_are_there")
 
 
 def condition(heavy: dg.AssetSelection) -> dg.AutomationCondition[dg.AssetKey]:
