@@ -128,7 +128,7 @@ def test_a_plan_counts_what_was_spent_and_the_doctor_may_write(
     assert (seen[0].home.answers / "spent.jsonl").is_file() and not seen[0].home.is_writable
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_could_not_be_sent_is_sent_by_the_next_command(server: S3Server, tmp_path: Path) -> None:
     here = {"TRACE_HOME": URL, "TRACE_CACHE": str(tmp_path / "a")}
     run("copy", make_home(tmp_path / "home").path, URL)

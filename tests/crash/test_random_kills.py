@@ -162,12 +162,11 @@ def _alive(group: int) -> bool:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("number", range(2))
-def test_a_killed_sync_is_gone_on_with(syncing: Syncing, number: int) -> None:
-    kill_and_go_on(syncing, number)
+def test_a_killed_sync_is_gone_on_with(syncing: Syncing) -> None:
+    kill_and_go_on(syncing, 0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(2, KILLS))
+@pytest.mark.parametrize("number", range(1, KILLS))
 def test_many_killed_syncs_are_gone_on_with(syncing: Syncing, number: int) -> None:
     kill_and_go_on(syncing, number)

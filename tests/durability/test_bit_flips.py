@@ -88,11 +88,10 @@ def campaign(small: Small, number: int, seed: int) -> Counter[str]:
     return came
 
 
-@pytest.mark.parametrize(("flips", "told"), [(15, 8), pytest.param(60, 40, marks=pytest.mark.ci)])
-def test_no_flipped_bit_is_read_unseen(small: Small, flips: int, told: int) -> None:
-    came = campaign(small, flips, seed=0)
+def test_no_flipped_bit_is_read_unseen(small: Small) -> None:
+    came = campaign(small, 15, seed=0)
     assert came["unseen"] == 0, came
-    assert came["refused or told"] >= told, came
+    assert came["refused or told"] >= 8, came
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: P
 
 @pytest.mark.train
 @looks_into_proc
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_cancelled_training_ends_whole_and_goes_on_to_the_same_adapter(
     tmp_path: Path, base: Path, words: ModuleType
 ) -> None:

@@ -62,7 +62,7 @@ def test_a_finished_run_of_several_is_read_by_one(pair: Trained, base: Path) -> 
     assert again == pair
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_one_that_is_killed_ends_all_and_the_next_run_goes_on(
     pair: Trained, base: Path, tmp_path: Path
 ) -> None:

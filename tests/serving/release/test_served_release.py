@@ -107,7 +107,7 @@ def test_release_command_and_router_from_it(complete: ReportData, tmp_path: Path
 
 
 @pytest.mark.train
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_fitted_classifier_routes_from_a_release(
     complete: ReportData, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
