@@ -472,16 +472,23 @@ def test_three_that_share_most_failures_with_it_are_named() -> None:
     [
         (
             {"n_passed_relevant": 5},
-            "about 40 more tasks like these, or about 2 more trials of each of these tasks,",
+            "about 40 more tasks like these, or about 2 more trials of each of these tasks, would decide",
         ),
-        ({"gap_low": None}, "more tasks like these"),
+        ({"gap_low": None}, "more tasks like these would decide"),
+        ({"n_failed_relevant": 4}, "more tasks like these would decide"),
+        (
+            {"n_passed_relevant": 4},
+            "only 4 of 40 successes need it, so more tasks like these hardly decide: successes in tasks that "
+            "need it would, or failed runs that pass once it is repaired",
+        ),
     ],
 )
 def test_what_is_promising_says_how_much_more_would_decide(changes: dict[str, Any], words: str) -> None:
     matrix = LabelMatrix.build(*study({"c": range(30)}), "t")
     (found,) = select_matrix([row(**changes)], matrix, Selection())
     assert found.verdict == "promising"
-    assert found.reason.startswith(f"promising: {words} would decide; so far ")
+    assert found.reason.startswith(f"promising: {words}; so far ")
+    assert (found.more_tasks is None) is (changes != {"n_passed_relevant": 5})
 
 
 def test_what_a_person_has_kept_comes_first_among_what_was_not_found() -> None:

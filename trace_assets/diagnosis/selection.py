@@ -15,6 +15,7 @@ from trace_assets.diagnosis.repair.shares import decisive_words, indecisive, is_
 from trace_assets.diagnosis.thresholds import (
     FEW,
     alone,
+    fewest,
     interval_words,
     is_promising,
     more_tasks,
@@ -216,10 +217,7 @@ def select_matrix(
         if by_one is not None:
             reason = f"promising: {by_one}; over all policies {reason}"
         elif promise:
-            much = "more tasks like these" if more is None else f"about {more} more tasks like these"
-            if trials is not None:
-                much += f", or about {trials} more trial{'s' * (trials > 1)} of each of these tasks,"
-            reason = f"promising: {much} would decide; so far {reason}"
+            reason = f"promising: {_what_decides(rows[capability], section, more, trials)}; so far {reason}"
         if override:
             reason = f"kept by override, not found ({override}): {reason}"
         decided.append(
@@ -246,6 +244,20 @@ def select_matrix(
             )
         )
     return decided
+
+
+def _what_decides(row: Contrast, section: Selection, more: int | None, trials: int | None) -> str:
+    """Say what would decide over a promising candidate: tasks, trials, or neither."""
+    if row.n_passed_relevant < fewest(section):
+        return (
+            f"only {row.n_passed_relevant} of {row.n_passed} successes need it, so more tasks like these "
+            "hardly decide: successes in tasks that need it would, or failed runs that pass once it is "
+            "repaired"
+        )
+    much = "more tasks like these" if more is None else f"about {more} more tasks like these"
+    if trials is not None:
+        much += f", or about {trials} more trial{'s' * (trials > 1)} of each of these tasks,"
+    return f"{much} would decide"
 
 
 def overriding(capability: str, names: Mapping[str, str], section: Selection) -> str:

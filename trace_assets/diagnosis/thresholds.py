@@ -138,7 +138,8 @@ def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -
     """Return about how many more tasks would let a promising candidate be kept, if its figures stay.
 
     Half-widths of intervals, and the z value of the test, go with the root of the number of tasks. None
-    where there is no interval to go by, or where nothing is gained.
+    where there is no interval to go by, where fewer than `fewest` runs of a side need it, or where nothing is
+    gained.
 
     Args:
         row: Its figures.
@@ -210,7 +211,10 @@ def _missing(row: Contrast, section: Selection, chance: float | None) -> tuple[f
 
     The first is of relevant runs, the second of what intervals and the test rest on.
     """
-    counted = max(section.min_relevant / max(n, 1) for n in (row.n_failed_relevant, row.n_passed_relevant))
+    relevant = (row.n_failed_relevant, row.n_passed_relevant)
+    counted = max(section.min_relevant / max(n, 1) for n in relevant)
+    if min(relevant) < fewest(section):  # how often a run like these needs it is not read off two or three
+        return None
     if row.gap_low is None or row.coverage_low is None or row.gap is None or row.coverage is None:
         return None
     width = 1.0
