@@ -88,6 +88,10 @@ WITH played AS (
         OR (starts_with(one.arm, 'adapter:') AND class NOT IN ('adapter', 'single'))
         OR (starts_with(one.arm, 'sum:') AND class IN ('sum', 'composed', 'consolidated')))
     GROUP BY arm.arm
+), through AS (
+    -- Of the agent after several rounds, whose ledgers lie in homes of their own, only the training is known here.
+    SELECT 'round:' || upto.round AS arm, sum(one.training_rollouts) AS training
+    FROM rounds AS upto JOIN rounds AS one ON one.round <= upto.round GROUP BY upto.round
 ), free(kind, place, classes) AS (
     -- Arms that need nothing of the kind. Elsewhere a count without rows is 0 only where the loop got so far.
     VALUES ('training', 1, ['base']),
@@ -97,13 +101,16 @@ WITH played AS (
         ('checkpoint looks', 6, ['base']), ('validation', 7, ['base', 'mixed_grpo'])
 ), episodes AS (
     SELECT free.place, arm.arm, free.kind,
-        CASE WHEN list_contains(free.classes, class) THEN 0 WHEN class = 'unknown' THEN NULL
+        CASE WHEN list_contains(free.classes, class) THEN 0
+            WHEN class = 'unknown' THEN if(free.kind = 'training', through.training, NULL)
             ELSE coalesce(counted.own, began.nothing) END AS own,
-        CASE WHEN list_contains(free.classes, class) THEN 0 WHEN class = 'unknown' THEN NULL
+        CASE WHEN list_contains(free.classes, class) THEN 0
+            WHEN class = 'unknown' THEN if(free.kind = 'training' AND through.training IS NOT NULL, 0, NULL)
             ELSE coalesce(counted.common, began.nothing) END AS common
     FROM arm CROSS JOIN free CROSS JOIN (
         SELECT CASE WHEN count(*) > 0 THEN 0 END AS nothing FROM ledger WHERE asset = 'curriculum') AS began
     LEFT JOIN counted ON counted.arm = arm.arm AND counted.kind = free.kind
+    LEFT JOIN through ON through.arm = arm.arm
 ), together AS (
     SELECT 8 AS place, arm, 'rollouts in all' AS kind,
         CASE WHEN count(own) = count(*) THEN sum(own) END AS own,

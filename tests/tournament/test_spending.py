@@ -19,6 +19,7 @@ from trace_assets.records import (
     Evaluation,
     Pilot,
     PilotPoint,
+    Round,
     SeedOutcome,
     TrainingPoint,
 )
@@ -198,6 +199,38 @@ def home(tmp_path: Path) -> Home:
 
 def found(home: Home) -> dict[tuple[str, str], tuple[float | None, float | None]]:
     return {(row.arm, row.kind): (row.marginal, row.all_in) for row in spent_in(home, 1)}
+
+
+def test_an_agent_after_rounds_was_trained_on_the_rollouts_of_all(home: Home) -> None:
+    nothing: dict[str, Any] = {name: None for name in Round.model_fields}
+    texts = dict.fromkeys(("place", "base_id", "agent_id", "detail"), "")
+    lists: dict[str, Any] = dict.fromkeys(
+        ("found", "taught", "warm_started", "members", "adapter_ids", "paths"), ()
+    )
+    shared = {**nothing, **texts, **lists, "n": 8, "n_tasks": 4, "taken": True}
+    rows = [
+        Round(
+            **{
+                **shared,
+                "round": n,
+                "last": n == 2,
+                "training_rollouts": training,
+                "rollouts": 10 * training,
+                "cpu_seconds": cpu,
+            }
+        )
+        for n, training, cpu in ((1, 384, 90.0), (2, 256, 50.0))
+    ]
+    store = Store.of(home)
+    store.write(rows, Round)
+    store.write(
+        episodes("test", {"base": 10, "mixed_grpo": 10, "round:1": 10, "round:2": 10}), Evaluation, "test"
+    )
+    spent = found(home)
+    assert spent["round:1", "training"] == (384, 384) and spent["round:2", "training"] == (640, 640)
+    for unknown in ("discovery", "audits", "rollouts in all", "cpu", "dollars", VERDICTS):
+        assert spent["round:2", unknown] == (None, None), "it is booked in other homes"
+    assert spent["mixed_grpo", "training"] == (384, 384) and spent["mixed_grpo", "cpu"] == (80, 80)
 
 
 def test_every_kind_of_rollout_is_counted_for_the_arms_that_need_it(home: Home) -> None:
