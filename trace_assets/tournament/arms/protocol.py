@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trace_assets.errors import InputError
-from trace_assets.evaluation.arms import PROCESSES, ROUTED, compose
+from trace_assets.evaluation.arms import PROCESSES, ROUND, ROUTED, compose
 from trace_assets.evaluation.test_set_log import Configuration, open_test_split
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Adapter, Evaluation, SelectedCapability, Task, Trajectory
@@ -51,8 +51,13 @@ class PlayedWorld:
 
     @property
     def budget(self) -> int:
-        """Training rollouts of all that the arm acts with: what a rival may spend."""
-        kinds = ("capability",) if self.ours == ROUTED else ("capability", "joining")
+        """Training rollouts of all that the arm acts with: what a rival may spend.
+
+        Of an agent after several rounds they are those of all rounds, as GRPO on the target is given them.
+        """
+        kinds: tuple[str, ...] = ("capability",) if self.ours == ROUTED else ("capability", "joining")
+        if self.ours.startswith(ROUND):
+            kinds = ("mixed",)
         return sum(row.rollouts for row in self.study.store.read(Adapter) if row.kind in kinds)
 
     @property
