@@ -23,9 +23,11 @@ from trace_assets.records import (
     SeedOutcome,
     TrainingPoint,
 )
+from trace_assets.settings import Settings
 from trace_assets.store import Home, Store
 from trace_assets.store.history import record
-from trace_assets.tournament.arms.protocol import VERDICTS
+from trace_assets.study import Study
+from trace_assets.tournament.arms.protocol import VERDICTS, PlayedWorld
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, REGISTER, Plan, read_plan
 from trace_assets.tournament.results import SPENDING, Spent, mean_spending, result_file, spent_in
@@ -231,6 +233,14 @@ def test_an_agent_after_rounds_was_trained_on_the_rollouts_of_all(home: Home) ->
     for unknown in ("discovery", "audits", "rollouts in all", "cpu", "dollars", VERDICTS):
         assert spent["round:2", unknown] == (None, None), "it is booked in other homes"
     assert spent["mixed_grpo", "training"] == (384, 384) and spent["mixed_grpo", "cpu"] == (80, 80)
+
+
+@pytest.mark.parametrize(("ours", "budget"), [("routed", 384), ("composed", 400), ("round:2", 640)])
+def test_a_rival_may_spend_what_our_arm_was_trained_on(home: Home, ours: str, budget: int) -> None:
+    store = Store.of(home)
+    store.write([adapter("joining", "joining", 16)], Adapter, "joining")
+    store.write([adapter("mixed", "mixed", 640)], Adapter, "mixed")  # given the rollouts of all rounds
+    assert PlayedWorld(1, Study.of(home, Settings()), (), ours=ours).budget == budget
 
 
 def test_every_kind_of_rollout_is_counted_for_the_arms_that_need_it(home: Home) -> None:
