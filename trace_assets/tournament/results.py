@@ -16,6 +16,7 @@ from trace_assets.evaluation.arms import (
     JOINT,
     ORACLE_COMPOSED,
     ORACLE_ROUTED,
+    ROUND,
     ROUTED,
     SEQUENTIAL,
     SUM,
@@ -33,8 +34,9 @@ from trace_assets.store.files import make_folder, replacing_file
 #
 # Read off are what validation released, and adapters chosen without knowledge. Where fewer than two adapters
 # are taught, or composition was refused, a router has no set to choose: the composed agent is the routed one,
-# and where nothing was taught every such agent is the base model. A world is not dropped for that, since how
-# many skills were taught is a result of the method: only those worlds would count in which it did well.
+# and where nothing was taught every such agent is the base model. The agent after a round that came to
+# nothing is the one before it. A world is not dropped for that, since how many skills were taught is a result
+# of the method: only those worlds would count in which it did well.
 
 
 RANDOM_ROUTING = "random_routing"
@@ -109,6 +111,8 @@ def stand_ins(
     {(2, 'composed'): 'base', (2, 'joint'): 'base', (2, 'swapped_routing'): 'base'}
     >>> stand_ins([*one, (1, "adapter:b")], ["composed", "sum"])
     {(1, 'composed'): 'routed'}
+    >>> stand_ins([(1, "base"), (1, "round:1"), (2, "base")], ["round:2"])
+    {(1, 'round:2'): 'round:1', (2, 'round:1'): 'base', (2, 'round:2'): 'base'}
     """
     by_world: dict[int, set[str]] = {}
     for world, arm in played:
@@ -132,6 +136,9 @@ OF_ADAPTERS = (
 
 def _definition(arm: str, played: Collection[str], trained: bool) -> str:
     """Return what an arm is where it was not played; empty where that is not clear."""
+    if arm.startswith(ROUND):  # a round that came to nothing leaves the agent of the one before
+        before = (f"{ROUND}{number}" for number in range(int(arm.removeprefix(ROUND)) - 1, 0, -1))
+        return next((one for one in before if one in played), BASE)
     adapters = [one for one in played if len(_members(one)) == 1]
     if not adapters and not trained and arm in OF_ADAPTERS:
         return BASE
