@@ -19,8 +19,8 @@ SEEN_BY = {
     "an optional argument stands for the look": "trace.attacker.claimed_looks",
     "a greeting stands for the look": "trace.attacker.claimed_looks",
     "a note stands for the look": "trace.attacker.claimed_looks",
-    "a word that only the seed knows": "",
-    "a number that only the seed knows": "",
+    "a word that only the seed knows": "trace.unshown_names",
+    "a number that only the seed knows": "trace.unshown_names",
     "the others are never meant": "trace.told.results",
     "more than was wanted": "trace.mutation.kill_rate",
     "less than was wanted": "trace.mutation.kill_rate",
@@ -32,7 +32,7 @@ SEEN_BY = {
     "half of a look": "trace.attacker.looks_elsewhere",
     "a look that comes too late by the policy": "trace.attacker.late_looks",
 }
-"""What sees each; empty where it takes somebody who asks whether an agent can know what is wanted."""
+"""What sees each."""
 REJECTED_ONCE = {
     "florist_corrections": "trace.mutation.kill_rate, by wrong_first",
     "refund_either_way": "trace.mutation.kill_rate, by other_tool",
@@ -53,15 +53,12 @@ def test_a_sound_one_is_rejected_by_nothing(one: Unforeseen) -> None:
 @pytest.mark.parametrize("one", one_of_each(CHEATS, lambda one: SEEN_BY[one.name]), ids=lambda one: one.name)
 def test_a_cheat_is_seen_by_what_sees_its_kind(one: Cheat) -> None:
     found = one.rejected_by()
-    if SEEN_BY[one.name]:
-        assert SEEN_BY[one.name] in found, found
-    else:
-        assert found == {}, "it is seen today: say by what"
+    assert SEEN_BY[one.name] in found, found
 
 
 def test_there_are_many_kinds() -> None:
     assert {one.name for one in CHEATS} == set(SEEN_BY)
-    assert set(SEEN_BY.values()) - {""} <= set(SEVERITIES)
+    assert set(SEEN_BY.values()) <= set(SEVERITIES)
     assert len(SOUND) == 17 and all(one.kind == "sound" for one in SOUND)
     assert {one.base for one in CHEATS} <= {one.name for one in SOUND}
 

@@ -346,7 +346,7 @@ def test_what_each_operator_deserves_is_a_rule() -> None:
         **dict.fromkeys(
             ("drop_write", "swap_id", "off_by_one", "other_value", "other_tool"), ("harmful", False)
         ),
-        **dict.fromkeys(("other_items", "other_words"), ("harmful", False)),
+        **dict.fromkeys(("other_items", "other_words", "other_amount"), ("harmful", False)),
         **dict.fromkeys(("extra_write", "wrong_first", "other_object"), ("harmful", True)),
         "wrong_answer": ("harmful", False),
         **dict.fromkeys(("repeat_read", "late_read", "swap_reads", "other_call_ids"), ("harmless", False)),

@@ -16,7 +16,7 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND, THIRD, FOURTH = FOLDER / "second", FOLDER / "third", FOLDER / "fourth"
+SECOND, THIRD, FOURTH, FIFTH = (FOLDER / one for one in ("second", "third", "fourth", "fifth"))
 FRAME = SECOND / "frame.py"
 """What all modules of the later sets end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
@@ -114,3 +114,8 @@ def third_set() -> list[Unforeseen]:
 def fourth_set() -> list[Unforeseen]:
     """Return the fourth set: sound ones of kinds that the checks' authors had not thought of."""
     return _read(FOURTH)
+
+
+def fifth_set() -> list[Unforeseen]:
+    """Return the fifth set: sound ones that work out, add up, listen and query."""
+    return _read(FIFTH)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import fmean
 
 from trace_assets.diagnosis.detectors.values import tells_error
@@ -325,6 +325,9 @@ BYPASS_CHECKS = (
 
 
 SAME = "its script is the oracle's own on every seed"
+UNSURE, MORE = 0.8, 4
+"""Success up to which it is tried on so many times as many seeds: where a coin is tossed for two kinds,
+more than 60 % of 24 are of the same one time in six."""
 
 
 def attack(subject: Subject, attacker: Attacker) -> list[Played]:
@@ -335,15 +338,23 @@ def attack(subject: Subject, attacker: Attacker) -> list[Played]:
     Raises:
         Unsupported: It cannot be tried here.
     """
+    seeds = subject.seeds_of(MORE * subject.sizes.attack)
+    played = _attacked(subject, attacker, seeds[: subject.sizes.attack])
+    if not played:
+        raise Unsupported(SAME)
+    if subject.rules.max_attack_success < fmean(one.success for one in played) <= UNSURE:
+        played += _attacked(subject, attacker, seeds[subject.sizes.attack :])
+    return played
+
+
+def _attacked(subject: Subject, attacker: Attacker, seeds: Sequence[int]) -> list[Played]:
     probe, played = subject.probe, []
-    for seed in subject.seeds[: subject.sizes.attack]:
+    for seed in seeds:
         script = attacker(probe, seed)
         if attacker is grep or _deeds(script) != _deeds(probe.oracle(seed)):
             one = probe.play(seed, script)
             if attacker is not overact or _did_more(one, len(calls_in(probe.oracle(seed)))):
                 played.append(one)
-    if not played:
-        raise Unsupported(SAME)
     return played
 
 

@@ -209,6 +209,24 @@ def _words(answers: Sequence[dict[str, Any]]) -> set[str]:
     return {word for text in told for word in re.findall(r"\w+", text)}
 
 
+def unless_words_tell(agent: Attacker) -> Attacker:
+    """Leave out the seeds on which words with a figure that a look alone shows are the whole deed.
+
+    Who has not looked cannot say them.
+    """
+
+    def attack(probe: Probe, seed: int) -> list[Action]:
+        script = probe.oracle(seed)
+        if not any(probe.writes(one["name"]) for one in calls_in(script)):
+            known = " ".join(str(m.get("content") or "") for m in probe.first(seed))
+            figures = set(re.findall(r"\d+", closing(script))) - set(re.findall(r"\d+", known))
+            if figures and any(closing(script) != closing(probe.oracle(seed + by)) for by in (1, 2)):
+                return script
+        return agent(probe, seed)
+
+    return attack
+
+
 ELSEWHERE: dict[str, Attacker] = {
     "nothing shown": nothing_shown,
     "another thing": another_thing,
@@ -218,7 +236,8 @@ ELSEWHERE: dict[str, Attacker] = {
 
 def looks_elsewhere(subject: Subject) -> Finding:
     """Looks at what is not there, at another thing, with another tool, or at half; acts as the oracle."""
-    results = _played(subject, ELSEWHERE) | without_a_look(subject)
+    agents = {name: unless_words_tell(agent) for name, agent in ELSEWHERE.items()}
+    results = _played(subject, agents) | without_a_look(subject)
     return judged(subject, results) if results else Finding("skip", NO_LOOK)
 
 

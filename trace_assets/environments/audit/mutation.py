@@ -30,7 +30,9 @@ from trace_assets.environments.audit.added_changes import (
     wrong_first,
 )
 from trace_assets.environments.audit.allowed_ways import as_good, corrections_count, told_to_agents
+from trace_assets.environments.audit.bypass_checks import judged
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
+from trace_assets.environments.audit.half_rules import with_another_tool
 from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
@@ -43,7 +45,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     say,
     thing_of,
 )
-from trace_assets.environments.audit.value_operators import other_items, other_words
+from trace_assets.environments.audit.value_operators import other_amount, other_items, other_words
 from trace_assets.stats.intervals import score_interval
 
 Effect = Literal["harmful", "harmless"]
@@ -230,6 +232,7 @@ MUTATIONS = (
     Mutation("other_value", "harmful", other_value),
     Mutation("other_items", "harmful", other_items),
     Mutation("other_words", "harmful", other_words),
+    Mutation("other_amount", "harmful", other_amount),
     Mutation("other_tool", "harmful", other_tool),
     Mutation("extra_write", "harmful", extra_write, adds=True),
     Mutation("wrong_first", "harmful", wrong_first, adds=True),
@@ -265,7 +268,10 @@ def kill_rate(subject: Subject) -> Finding:
     """Harmful mutants of the oracle's script lose reward: dropped, misdirected, wrong and added changes."""
     lost = subject.rules.min_mutant_loss
     bound = f">= {subject.rules.min_kill_rate:.0%} lose at least {lost} and succeed no more"
-    return _rate(subject, "harmful", bound, subject.rules.min_kill_rate)
+    found = _rate(subject, "harmful", bound, subject.rules.min_kill_rate)
+    halves = with_another_tool(subject) if found.status == "pass" else {}
+    half = judged(subject, halves) if halves else found
+    return half if half.status == "fail" else found
 
 
 def harmless_kept(subject: Subject) -> Finding:

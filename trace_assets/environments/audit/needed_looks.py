@@ -13,7 +13,14 @@ from trace_assets.diagnosis.detectors.values import leaves, time_of
 from trace_assets.diagnosis.detectors.verbs import names_deed
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import Decided, before_writes, decided
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe, calls_in, numbered
+from trace_assets.environments.audit.hidden_draws import decided_by_chance
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Probe,
+    calls_in,
+    numbered,
+    thing_of,
+)
 
 LOOKS_FIRST = frozenset({"write_without_read", "skipped_check", "unread_prerequisite"})
 """Detector families whose capability is to look before anything is changed."""
@@ -145,7 +152,7 @@ def _later(probe: Probe, seed: int) -> set[str]:
 
 
 def shown_names(subject: Subject) -> Finding:
-    """Every name that the oracle passes was shown before: by the first messages, an answer, or the tools.
+    """Every name that the oracle passes was shown before, and chance that shows nowhere decides nothing.
 
     A name has letters and digits, or many digits. What is made up freely (any other name will do) needs no
     showing, and dates and amounts are worked out.
@@ -162,6 +169,10 @@ def shown_names(subject: Subject) -> Finding:
         words = f"seed {seed}: the oracle passes '{name}', which nothing has shown"
         words += f"; so on {len(missing)} of {len(seeds)} seeds"
         return Finding("fail", words, share, len(seeds), bound)
+    unknown, n = decided_by_chance(subject)
+    if unknown:
+        words = "; ".join(f"seed {seed}: {told}" for seed, told in list(unknown.items())[:1])
+        return Finding("fail", f"{words}; so on {len(unknown)} of {n} seeds", len(unknown) / n, n, bound)
     return Finding("pass", "all names that the oracle passes were shown", share, len(seeds), bound)
 
 
@@ -173,7 +184,9 @@ def unshown(probe: Probe, seed: int) -> Iterator[str]:
     for action, answer in zip(best.actions, best.answers, strict=False):
         for one in action.get("tool_calls") or ():
             for _, value in leaves(one["arguments"]):
-                if is_name(value) and not _is_in(str(value), shown):
+                # What is passed beside the thing itself may have been worked out of what was shown.
+                worked_out = str(value) != thing_of(one) and str(value).isdecimal()
+                if is_name(value) and not worked_out and not _is_in(str(value), shown):
                     yield str(value)
         shown += _plain("\n".join(str(m.get("content") or "") for m in answer["messages"]))
 

@@ -32,6 +32,8 @@ from trace_assets.environments.audit.scripted_rollouts import (
 
 MOST_TRIES = 8
 """Refused changes that are tried on one seed."""
+MOST_VALUES = 3
+"""Other seeds whose values are tried."""
 MOST_ANSWERS = 4
 """Other seeds whose answers are given beside all that was shown."""
 
@@ -61,6 +63,20 @@ def other_changes(probe: Probe, seed: int) -> Iterator[Call]:
                 yield {"name": name, "arguments": arguments}
 
 
+def _others_values(probe: Probe, seed: int) -> Iterator[Call]:
+    """Yield the oracle's changes with the values that it gives on other seeds."""
+    others = [c for other in range(seed + 1, seed + 1 + MOST_VALUES) for c in calls_in(probe.oracle(other))]
+    for one in calls_in(probe.oracle(seed)):
+        for key, value in list(one["arguments"].items())[1:] if probe.writes(one["name"]) else ():
+            known = {
+                c["arguments"].get(key): None
+                for c in others
+                if c["name"] == one["name"] and isinstance(c["arguments"].get(key), str)
+            }
+            for other in (v for v in known if v != value):
+                yield {"name": one["name"], "arguments": {**one["arguments"], key: other}}
+
+
 def tries(probe: Probe, seed: int) -> list[Action]:
     """Makes every other change that is refused before the oracle's: trial and error, with luck at the end."""
     script = probe.oracle(seed)
@@ -69,7 +85,7 @@ def tries(probe: Probe, seed: int) -> list[Action]:
         return script  # what is not there cannot be changed: nothing is learnt by trying
     changing = [n for n, a in enumerate(script) if any(probe.writes(c["name"]) for c in calls_in((a,)))]
     at = changing[0] if changing else len(script) - 1
-    tried = [again(one) for one in other_changes(probe, seed)]
+    tried = [again(one) for one in (*other_changes(probe, seed), *_others_values(probe, seed))]
     refused = [one for one in tried if _refused(probe, seed, script[:at], [one]) == [True]][:MOST_TRIES]
     return numbered([*script[:at], *refused, *script[at:]]) if refused else script
 

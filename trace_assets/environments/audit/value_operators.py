@@ -1,4 +1,4 @@
-"""Operators that give a change another value where no schema lists any: items of a list, plain words."""
+"""Operators that give a change another value where no schema lists any: items, words, amounts, hours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from trace_assets.environments.audit.scripted_rollouts import (
     calls_in,
     properties,
     shown_like,
+    thing_of,
 )
 
 NEIGHBOURS = 12
 """Other seeds that words are taken from."""
 LEAST = 3
 """Letters of a word that is looked for in what was shown: shorter ones stand there by accident."""
+NEAR = 0.02
+"""Share of an amount by which another one differs at least: what is rounded otherwise may be right."""
+_MOMENT = re.compile(r"(?:\d{4}-\d\d-(\d\d))?[T ]?(?:(\d\d?):\d\d(?::\d\d)?Z?)?")
 
 
 def _with(script: list[Action], at: tuple[int, int], key: str, value: Any) -> list[Action]:
@@ -56,7 +60,7 @@ def other_items(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
 
 
 def other_words(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Makes a change with another seed's word in place of one that was shown and is passed on."""
+    """Makes a change with another seed's word, or half a one, in place of one that was shown."""
     script = probe.oracle(seed)
     own_text = _shown(probe, seed)
     shown = own_text + "\n".join(str(m.get("content") or "").lower() for m in probe.best(seed).first)
@@ -68,6 +72,41 @@ def other_words(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
         others = [v for v in found if _is_word(v) and v != value and not _stands_in(v, own_text)]
         if others:
             yield _with(script, at, key, rng.choice(others))
+            yield _with(script, at, key, value[: len(value) // 2])
+
+
+def other_amount(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change with a shown amount in place of one that is worked out, or on another day or hour.
+
+    An hour that is shown may be one of several that are right.
+    """
+    script, shown = probe.oracle(seed), _shown(probe, seed)
+    numbers = [float(one) for one in re.findall(r"(?<![\w.:-])\d+(?:\.\d+)?(?![\w:-]|\.\d)", shown)]
+    for at, one, key, value in _given(probe, seed):
+        if isinstance(value, str) and value != thing_of(one):
+            moved = other_moment(value)
+            if moved and not _stands_in(moved, shown):
+                yield _with(script, at, key, moved)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and value not in numbers:
+            others = [other for other in numbers if abs(other - value) > NEAR * abs(value)]
+            if others:
+                nearest = min(others, key=lambda other: abs(other - value))
+                yield _with(script, at, key, type(value)(nearest))
+
+
+def other_moment(value: str) -> str:
+    """Return another day or hour of the same form; nothing where a text is neither.
+
+    >>> [other_moment(one) for one in ("2026-05-04", "2026-05-28T09:30", "23:00", "0640", "A1", "")]
+    ['2026-05-05', '2026-05-28T10:30', '22:00', '', '', '']
+    """
+    found = _MOMENT.fullmatch(value)
+    part = (2 if found[2] else 1) if found and any(found.groups()) else 0
+    if not found or not part:
+        return ""
+    last = 22 if part == 2 else 27
+    moved = str(int(found[part]) + (1 if int(found[part]) <= last else -1)).zfill(len(found[part]))
+    return f"{value[: found.start(part)]}{moved}{value[found.end(part) :]}"
 
 
 def _is_word(value: Any) -> bool:

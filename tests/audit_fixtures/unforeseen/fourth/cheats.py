@@ -6,11 +6,13 @@ They were written by somebody who had read the audit's program, in order to get 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.audit_fixtures.purpose.here import NEED_NO_SANDBOX, findings
 from tests.audit_fixtures.runner import record
-from tests.audit_fixtures.unforeseen.runner import FOURTH, FRAME, fourth_set, subject_here
+from tests.audit_fixtures.unforeseen.runner import FOURTH, FRAME, Unforeseen, fourth_set, subject_here
 
 Edit = tuple[str, str]
 SAID = 'bool(S["said"] and S["said"][-1].strip())'
@@ -24,11 +26,15 @@ class Cheat:
         name: What it pays for, or holds against a right solution.
         base: The sound module that it is made of.
         edits: (old, new); each old text stands once in it.
+        folder: Of its set.
+        sound: Returns the sound ones of its set.
     """
 
     name: str
     base: str
     edits: tuple[Edit, ...]
+    folder: Path = FOURTH
+    sound: Callable[[], list[Unforeseen]] = fourth_set
 
     def source(self) -> str:
         """Return the module, whole.
@@ -36,7 +42,7 @@ class Cheat:
         Raises:
             ValueError: An old text is not there exactly once.
         """
-        own = (FOURTH / "sound" / f"{self.base}.py").read_text(encoding="utf-8")
+        own = (self.folder / "sound" / f"{self.base}.py").read_text(encoding="utf-8")
         source = f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
         for old, new in self.edits:
             if source.count(old) != 1:
@@ -46,7 +52,7 @@ class Cheat:
 
     def rejected_by(self) -> dict[str, str]:
         """Return the checks that reject it, with what they saw."""
-        spec = next(one.spec for one in fourth_set() if one.name == self.base)
+        spec = next(one.spec for one in self.sound() if one.name == self.base)
         found = findings(subject_here(record(self.source(), spec.target), spec), NEED_NO_SANDBOX)
         return {name: one.evidence for name, one in found.items() if one.status == "fail"}
 
