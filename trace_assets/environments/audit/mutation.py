@@ -54,6 +54,8 @@ MOST_A_SEED = 2
 """Mutants of one operator on one seed: more of them would tell the same again."""
 NEIGHBOURS = 12
 """Other seeds that ids and values are taken from."""
+BY_ITSELF = "other_amount"
+"""Held to the bound of an operator alone: what it has killed must not outweigh what another spares."""
 _ID = re.compile(r"\d")
 
 
@@ -288,8 +290,9 @@ def _rate(subject: Subject, effect: Effect, bound: str, least: float) -> Finding
     mutants, equivalent = _mutants(subject, effect)
     if not mutants:
         return Finding("skip", f"no operator makes a {effect} mutant of this oracle")
-    right = sum(one.right for one in mutants)
-    rate, seeds = right / len(mutants), len({one.seed for one in mutants})
+    counted = [one for one in mutants if one.operator != BY_ITSELF] or mutants
+    right = sum(one.right for one in counted)
+    rate, seeds = right / len(counted), len({one.seed for one in mutants})
     # Mutants of one seed stand and fall together: the interval counts seeds, which is the careful side.
     low, high = score_interval(rate, seeds)
     words = _by_operator(mutants)
