@@ -58,6 +58,23 @@ def test_a_run_is_read_with_all_that_was_said_and_done(tmp_path: Path, name: str
         assert run.messages[0].role == "user" and run.messages[-1].role == "assistant"
 
 
+@pytest.mark.parametrize("junk", [5, "x", [], None], ids=repr)
+def test_an_entry_that_is_no_object_makes_no_reader_raise_and_takes_nothing_along(
+    tmp_path: Path, junk: Any
+) -> None:
+    for name, form in FORMS.items():
+        for place in (0, 2) if isinstance(form, list) else ():
+            file = tmp_path / f"{name} {place}.json"
+            file.write_text(json.dumps([*form[:place], junk, *form[place:]]))
+            try:
+                read = read_trajectories([file])
+            except InputError:
+                continue  # told of
+            (run,) = read.trajectories
+            told = acted(run)
+            assert told[0] == ASKED and told[-1] == SAID and len(told) == 6, name
+
+
 def test_events_of_many_runs_in_one_file_are_told_apart_and_judged_by_their_ends(tmp_path: Path) -> None:
     rows = [{"run_id": f"run-{number}", **entry} for number in range(3) for entry in FORMS["own events"]]
     read = read_trajectories([lines(tmp_path / "log.jsonl", *rows)])

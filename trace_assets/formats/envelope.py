@@ -140,7 +140,8 @@ def by_run(rows: Iterable[Any]) -> list[tuple[str, list[Any]]] | None:
     """Return single messages by the run that each names; None where they do not name two at least."""
     found: dict[str, list[Any]] = {}
     for row in rows:
-        name = next((row[key] for key in RUN_NAMES if row.get(key) not in (None, "")), None)
+        about = row if isinstance(row, Mapping) else {}
+        name = next((about[key] for key in RUN_NAMES if about.get(key) not in (None, "")), None)
         if isinstance(name, str | int):
             found.setdefault(str(name), []).append(row)
         elif found:  # what names none belongs to what came before
