@@ -47,7 +47,7 @@ class Loop:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=1500,
+            timeout=5400,  # a hang, not a busy machine
         )
 
     def sync(self, *options: str, **more: str) -> dict[str, Any]:

@@ -12,32 +12,52 @@ from tests.truth.scores import Share
 
 ROWS = list(read_rows(TABLES / "whole_sets.jsonl"))
 SETS = ("gpt-4.1_telecom_solo", "gpt-4.1_telecom")
+LATER = {
+    "the weak agent": ("qwen2.5-7b_airline",),
+    "the two agents": ("gpt-4.1_airline", "sft-gpt-4.1_airline"),
+}
+UNGRADED = ("LACKING", "the capability named is a deficiency")
+"""Beginnings of figures that take somebody who reads labels, which nobody did of the later sets."""
 WAYS = ("detectors, domain left out", "detectors alone", "as diagnosed")
 PAGE = (TABLES / "whole_sets.md").read_text("utf-8")
+OTHERS = (
+    "the cause is among what other runs proposed",
+    "what other runs proposed is labelled, and is the cause",
+)
 POOLED = (
     "party right",
     "decisive message, exact",
     "decisive message, within two",
     "the cause is among the candidates",
+    *OTHERS,
     "the capability named says the cause",
 )
 
 
 def of(name: str, way: str) -> dict[str, Share]:
-    return shares([one for one in ROWS if one["set"] == name], way)
+    names = LATER.get(name, (name,))
+    return shares([one for one in ROWS if one["set"] in names], way)
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [*SETS, *LATER])
 def test_each_sets_table_is_what_its_rows_come_to(name: str) -> None:
     columns = [of(name, way) for way in WAYS]
     for figure in columns[0]:
-        assert f"| {figure} | {' | '.join(str(one[figure]) for one in columns)} |" in PAGE
+        if name in SETS or not figure.startswith(UNGRADED):
+            assert f"| {figure} | {' | '.join(str(one[figure]) for one in columns)} |" in PAGE
 
 
-def test_both_sets_together() -> None:
+@pytest.mark.parametrize("pair", [SETS, tuple(LATER)], ids=["telecom", "airline"])
+def test_both_sets_together(pair: tuple[str, str]) -> None:
     for figure in POOLED:
-        cells = [str(of(SETS[0], way)[figure] + of(SETS[1], way)[figure]) for way in WAYS]
+        cells = [str(of(pair[0], way)[figure] + of(pair[1], way)[figure]) for way in WAYS]
         assert f"| {figure} | {' | '.join(cells)} |" in PAGE
+
+
+def test_what_other_runs_proposed_over_all_sets() -> None:
+    for figure in OTHERS:
+        first, *more = (of(name, WAYS[-1])[figure] for name in (*SETS, *LATER))
+        assert str(sum(more, first)) in PAGE
 
 
 def test_two_judges_answered_and_nearly_all_that_nobody_claimed_is_the_same_to_neither() -> None:
