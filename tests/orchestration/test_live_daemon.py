@@ -35,7 +35,7 @@ interval_seconds = 3
 resamples = 100
 permutations = 100
 [selection]
-min_relevant = {min_relevant}
+min_gap_low = {min_gap_low}
 """
 PATIENCE_SECONDS = 900.0
 
@@ -47,14 +47,14 @@ class Live:
         self.home, self.config = folder / "home", folder / "trace.toml"
         self.drop = self.home / "watch" / "trajectories"
         self.drop.mkdir(parents=True)
-        self.set(10)
+        self.set(0.0)
         self.port = free_port()
         self.page = f"http://127.0.0.1:{self.port}"
         self.log = folder / "ui.log"
 
-    def set(self, min_relevant: int) -> None:
+    def set(self, min_gap_low: float) -> None:
         partial = self.config.with_suffix(".partial")
-        partial.write_text(SETTINGS.format(min_relevant=min_relevant), encoding="utf-8")
+        partial.write_text(SETTINGS.format(min_gap_low=min_gap_low), encoding="utf-8")
         partial.replace(self.config)
 
     def command(self, *arguments: str) -> list[str]:
@@ -136,7 +136,7 @@ def test_dropped_files_and_edited_settings_reach_the_tables_by_themselves(live: 
     contrasts = live.made("contrast")[""]
     kept = "SELECT count(*) FROM selected_capabilities WHERE kept"
     assert live.query(kept).item() == 1
-    live.set(1000)  # more than there are
+    live.set(0.99)  # more than it is
     live.until(lambda: live.query(kept).item() == 0, "the selection by the edited threshold")
     assert live.made("contrast")[""] == contrasts
     assert live.made("labels") == {old: before, new: 1}
