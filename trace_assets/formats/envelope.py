@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.formats.agent_steps import steps_taken, walked
+from trace_assets.formats.agent_steps import dict_in, steps_taken, walked
 from trace_assets.formats.frameworks import translation
 from trace_assets.formats.spans.chat_forms import answered, is_message
 
@@ -140,7 +140,7 @@ def by_run(rows: Iterable[Any]) -> list[tuple[str, list[Any]]] | None:
     """Return single messages by the run that each names; None where they do not name two at least."""
     found: dict[str, list[Any]] = {}
     for row in rows:
-        about = row if isinstance(row, Mapping) else {}
+        about = dict_in(row)
         name = next((about[key] for key in RUN_NAMES if about.get(key) not in (None, "")), None)
         if isinstance(name, str | int):
             found.setdefault(str(name), []).append(row)
