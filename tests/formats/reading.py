@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trace_assets.errors import InputError
+from trace_assets.formats.load import told_once
 from trace_assets.formats.problem import Problem, differs, repeated, unreadable
 from trace_assets.formats.registry import Item, choose, expand
 from trace_assets.formats.verdict_table import set_apart
@@ -72,7 +73,7 @@ def _items(file: Path, format: str, allowance: Allowance) -> Iterator[Item]:
         if isinstance(importer, Problem):
             yield importer
         else:
-            yield from importer.read(file, allowance)
+            yield from told_once(importer.read(file, allowance), file)
     except OSError as error:
         yield unreadable(file, error)
 

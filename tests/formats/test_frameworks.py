@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def test_a_run_is_read_with_all_that_was_said_and_done(tmp_path: Path, name: str
         else:
             (folder / f"r{number}.json").write_text(json.dumps(form, indent=1))
     read = read_trajectories([folder])
+    assert not [one for one in read.problems if one.kind == "incomplete"]
     assert {run.task_batch for run in read.trajectories} <= {"runs", "r0", "r1"}
     assert len(read.trajectories) == 2 and len({run.task_id for run in read.trajectories}) <= 2
     for run in read.trajectories:
@@ -75,13 +77,78 @@ def test_an_entry_that_is_no_object_makes_no_reader_raise_and_takes_nothing_alon
             assert told[0] == ASKED and told[-1] == SAID and len(told) == 6, name
 
 
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where in a form a kind or a speaker is told."""
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, dict | list):
+            yield from places(each, (*path, key))
+        elif key in KINDS:
+            yield (*path, key)
+
+
+KINDS = ("type", "kind", "part_kind", "content_type", "block_type", "event", "action", "observation", "state")
+KINDS += ("source", "role", "author", "from", "status", "step_number")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_no_word_is_lost_without_a_word_where_a_kind_is_not_known(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "r.json"
+    whole = json.dumps(FORMS[name])
+    for path in places(FORMS[name]):
+        form = json.loads(whole)
+        inner = form
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = "novelty"
+        file.write_text(there := json.dumps(form))
+        try:
+            read = read_trajectories([file])
+        except InputError:
+            continue  # told of
+        said = json.dumps([run.model_dump(mode="json") for run in read.trajectories])
+        lost = [word for word in (ASKED, SAID, BROKE, TOOL) if word in there and word not in said]
+        assert not lost or [one for one in read.problems if one.kind == "incomplete"], (path, lost)
+
+
+def test_what_is_not_known_is_told_of_once_a_file_and_kind_and_its_text_is_kept(tmp_path: Path) -> None:
+    vote = [{"type": "vote", "text": "I vote no."}, {"type": "poll", "ways": ["ask the owner"]}]
+    rows = [{"messages": [*CHAT, {"role": "assistant", "content": vote}], "success": True}] * 3
+    log = [*FORMS["own events"][:-1], {"event": "approval", "by": "nobody", "text": "Not that order."}]
+    log += [{"event": "heartbeat", "at": "2026-11-27 04:00"}, {"event": "summary", "text": SAID}]
+    files = [
+        lines(tmp_path / name, *given)
+        for name, given in (("chat.jsonl", rows), ("log.jsonl", log), ("other.jsonl", rows[:1]))
+    ]
+    read = read_trajectories(files)
+    assert [run.messages[-1].content for run in read.trajectories] == ["I vote no.\n[poll]"] * 3 + [
+        SAID,
+        "I vote no.\n[poll]",
+    ]
+    told = [f"{Path(one.path).name} {one.message}" for one in read.problems if one.kind == "incomplete"]
+    said = "words of {} entries or parts are left out, as their kind is not known: {}"
+    assert told == [
+        "chat.jsonl " + said.format(3, "'poll' (3, first in 'chat/1')"),
+        "log.jsonl " + said.format(1, f"'approval' (1, first in '{tmp_path.name}/log')"),
+        "other.jsonl " + said.format(1, "'poll' (1, first in 'other/1')"),
+    ]
+
+
+def test_what_lies_around_the_list_of_messages_judges_the_run(tmp_path: Path) -> None:
+    for form in ({"history": CHAT, "result": {"passed": False}}, {"run": {"history": CHAT, "passed": False}}):
+        (file := tmp_path / "a.json").write_text(json.dumps(form))
+        assert one(file).success is False
+    other = [{"role": "user", "content": "What nobody else says"}]
+    (file := tmp_path / "a.json").write_text(json.dumps({"items": CHAT, "events": other}))
+    assert one(file).metadata["left_out"] == {"events": 1}
+
+
 def test_events_of_many_runs_in_one_file_are_told_apart_and_judged_by_their_ends(tmp_path: Path) -> None:
     rows = [{"run_id": f"run-{number}", **entry} for number in range(3) for entry in FORMS["own events"]]
     read = read_trajectories([lines(tmp_path / "log.jsonl", *rows)])
     assert [run.trajectory_id for run in read.trajectories] == ["log/run-0", "log/run-1", "log/run-2"]
     for run in read.trajectories:
         assert (run.success, run.policy, run.task_id) == (False, "m", "openai_chat:log/t")
-        assert len(acted(run)) == 6 and run.metadata["left_out"] == {"run_finished": 1, "run_started": 1}
+        assert len(acted(run)) == 6 and "left_out" not in run.metadata  # they say nothing that is lost
 
 
 def test_each_line_that_holds_a_run_under_another_name_is_one(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from trace_assets.formats.agent_steps import asks, dict_in, first_of, gives, objects_in, of_step, says
+from trace_assets.formats.agent_steps import NOTE, asks, dict_in, first_of, gives, objects_in, of_step, says
 from trace_assets.formats.spans.chat_forms import is_message, text_of
 
 Said = dict[str, Any]
@@ -30,7 +30,7 @@ def of_event(one: Mapping[str, Any]) -> list[Said] | None:
     for form in _FORMS:
         found = form(one)
         if found is not None:
-            return list(found)
+            return found if found is NOTE else list(found)
     return of_step(one)
 
 
@@ -46,7 +46,7 @@ def _adk(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if not isinstance(content.get("parts"), list):
         return None if "parts" in content else []
     if one.get("partial"):
-        return []  # the whole event follows
+        return NOTE  # the whole event follows
     return _gemini("user" if one["author"] == "user" else "assistant", objects_in(content["parts"]))
 
 
@@ -74,15 +74,15 @@ def _gemini(role: str, parts: list[Mapping[str, Any]]) -> Iterator[Said]:
 def _claude(one: Mapping[str, Any]) -> Iterable[Said] | None:
     kind, inner = one.get("type"), one.get("message")
     if kind in ("user", "assistant") and isinstance(inner, Mapping) and "role" not in one:
-        return [] if one.get("parent_tool_use_id") else _blocks(str(kind), inner.get("content"))
+        return NOTE if one.get("parent_tool_use_id") else _blocks(str(kind), inner.get("content"))
     if isinstance(kind, str) and "session_id" in one and kind in _CLAUDE_NOTES and "role" not in one:
-        return []
+        return NOTE
     if "parent_tool_use_id" in one and "content" in one and "role" not in one:
         if one["parent_tool_use_id"]:
-            return []
+            return NOTE
         return _blocks("assistant" if "model" in one else "user", one["content"])
     if "subtype" in one and ("data" in one or "num_turns" in one) and "role" not in one:
-        return []
+        return NOTE
     return None
 
 
@@ -128,11 +128,11 @@ def _codex(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if not isinstance(kind, str) or kind not in _CODEX_NOTES or not isinstance(payload, Mapping):
         return None
     if kind != "response_item":
-        return []
+        return NOTE
     if payload.get("type") == "message":
         texts = [str(part.get("text") or "") for part in objects_in(payload.get("content"))]
         if payload.get("role") == "user" and all(text.startswith(_PUT_BEFORE) for text in texts):
-            return []
+            return NOTE
         return [{"role": str(payload.get("role")), "content": "\n".join(texts)}]
     found = _item(payload)
     return [] if found is None else found
@@ -157,7 +157,7 @@ def _item(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if kind in ("local_shell_call_output", "shell_call_output"):
         return [gives(number, "shell", one.get("output"))]
     if kind in _ITEM_NOTES:
-        return []
+        return NOTE
     if kind in _BY_SERVER:
         name, asked = kind.removesuffix("_call"), first_of(one, "action", "queries", "code")
         given = first_of(one, "results", "outputs", "status")
@@ -210,12 +210,12 @@ def _openhands(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if "role" in one or not isinstance(one.get("source"), str) or not isinstance(did or saw, str):
         return None
     if did in _UNSAID or saw in _UNSAID:
-        return []
+        return NOTE
     about, given = dict_in(one.get("tool_call_metadata")), dict_in(one.get("args"))
     name, number = about.get("function_name"), about.get("tool_call_id")
     if isinstance(saw, str):
         if saw in ("system", "message"):
-            return []
+            return NOTE
         failed = saw == "error" or dict_in(one.get("extras")).get("error")
         return [gives(number, name, one.get("content"), failed)]
     said = text_of(first_of(given, "content", "final_thought", "thought") or one.get("message"))

@@ -15,6 +15,10 @@ from trace_assets.formats.spans.chat_forms import text_of
 
 Said = dict[str, Any]
 """A message as `chat.read_chat` takes it, or as `chat_forms.in_chat_form` does."""
+NOTE: list[Said] = []
+"""What a form gives for an entry that it knows, and that says and does nothing that no other entry does.
+
+A list that is empty because nothing was found is another one: words in such an entry are told of."""
 
 
 def of_step(one: Mapping[str, Any]) -> list[Said] | None:
@@ -29,7 +33,7 @@ def of_step(one: Mapping[str, Any]) -> list[Said] | None:
     for form in _FORMS:
         found = form(one)
         if found is not None:
-            return list(found)
+            return found if found is NOTE else list(found)
     return None
 
 
@@ -115,7 +119,7 @@ def _smolagents(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if isinstance(one.get("task"), str) and "task_images" in one:
         return [{"role": "user", "content": one["task"]}]
     if "step_number" not in one or not {"observations", "tool_calls", "model_output"} & one.keys():
-        return [] if "plan" in one and "model_output_message" in one else None
+        return NOTE if "plan" in one and "model_output_message" in one else None
     return _smol_step(one)
 
 
@@ -138,7 +142,7 @@ def _crew_ai(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if "thought" in one and isinstance(one.get("tool"), str) and "tool_input" in one:
         return _called(one, one.get("thought"), one.get("result"))
     if "thought" in one and isinstance(one.get("output"), str) and "text" in one:
-        return says("assistant", [one["output"]], [])
+        return says("assistant", [one["output"]], [], [one["text"]])
     if {"task", "agent", "status"} <= one.keys() and isinstance(one["task"], str):
         if one["status"] == "started":
             return says("user", [one["task"]], [])
@@ -147,7 +151,7 @@ def _crew_ai(one: Mapping[str, Any]) -> Iterable[Said] | None:
         broke = one.get("error") if kind == "tool_usage_error" else None
         name = one.get("tool_name")
         return [asks(None, name, one.get("tool_args")), gives(None, name, broke or one.get("output"), broke)]
-    return [] if isinstance(kind, str) and kind.startswith(_CREW_NOTES) else None
+    return NOTE if isinstance(kind, str) and kind.startswith(_CREW_NOTES) else None
 
 
 _CREW_NOTES = (
@@ -161,7 +165,8 @@ _CREW_NOTES = (
 
 
 def _called(one: Mapping[str, Any], thought: Any, given: Any) -> Iterator[Said]:
-    yield asks(None, one["tool"], one["tool_input"], thought)
+    said = asks(None, one["tool"], one["tool_input"], thought)
+    yield {**said, "reasoning": one["text"]} if one.get("text") else said  # all that the model wrote
     if given is not None:
         yield gives(None, one["tool"], given)
 
@@ -171,7 +176,7 @@ def _run_item(one: Mapping[str, Any]) -> Iterable[Said] | None:
     raw, kind = one.get("raw_item"), one.get("type")
     if not isinstance(raw, Mapping) or not isinstance(kind, str):
         return None
-    return [] if raw.get("type") == "reasoning" else [dict(raw)]
+    return NOTE if raw.get("type") == "reasoning" else [dict(raw)]
 
 
 def _gemini_cli(one: Mapping[str, Any]) -> Iterable[Said] | None:

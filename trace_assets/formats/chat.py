@@ -33,6 +33,8 @@ MOST_MESSAGES = 100_000
 """Messages of one trajectory; ten thousand are many."""
 MOST_CALLS = 10_000
 """Tool calls of one message."""
+_IN_PARTS = ("text", "content", "output")
+"""Where parts of a kind that is not known have their words."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
 
 
@@ -175,8 +177,9 @@ def _content(value: Any, number: int) -> tuple[str | None, dict[str, Any]]:
                 said = said.get("value")
             texts.append(str(said) if said else "".join(f"[{name}]" for name in part if "type" not in part))
         else:
-            kind = part.get("type") if isinstance(part, dict) else type(part).__name__
-            texts.append(f"[{kind}]")
+            about = dict_of(part)
+            said = next((about[name] for name in _IN_PARTS if isinstance(about.get(name), str)), "")
+            texts.append(said or f"[{about.get('type') if about else type(part).__name__}]")
     return "\n".join(texts), {"content": value}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from trace_assets.formats.chat import dict_of
-from trace_assets.formats.envelope import begun, by_run, is_entry, is_log, opened, speaks, talk_in
+from trace_assets.formats.envelope import ABOUT_RUN, begun, by_run, is_entry, is_log, opened, speaks, talk_in
 from trace_assets.formats.openai_chat import (
     holds_messages,
     not_json,
@@ -31,6 +31,7 @@ from trace_assets.formats.problem import (
 )
 from trace_assets.formats.reading import Array, Reading, find_array, find_elements, settle
 from trace_assets.formats.task_facts import facts_of
+from trace_assets.formats.unread import LEFT_OUT, kind_of, left_of, texts_in
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
@@ -212,13 +213,6 @@ def _whole(row: dict[str, Any]) -> dict[str, Any] | None:
     return _with_model(row, row.get("messages") or ())
 
 
-_ABOUT_RUN = (
-    *("reward", "score", "success", "passed", "correct", "resolved", "pass", "verdict", "outcome", "solved"),
-    *("task_id", "target", "trial", "user_policy", "expected_actions", "expected_outputs", "domain_policy"),
-)
-"""What an entry that is no message may say of its run."""
-
-
 def _gathered(rows: Sequence[Any]) -> dict[str, Any]:
     """Return a run's messages, and what its other entries say of it: its model, how it ended."""
     messages = [row for row in rows if speaks(row)]
@@ -227,23 +221,33 @@ def _gathered(rows: Sequence[Any]) -> dict[str, Any]:
     about: dict[str, Any] = {}
     for row in rows:
         if isinstance(row, Mapping):
-            about.update({name: row[name] for name in _ABOUT_RUN if row.get(name) is not None})
+            about.update({name: row[name] for name in ABOUT_RUN if row.get(name) is not None})
             about.update(_how_claude_ended(row))
-    left = Counter(_kind(row) for row in rows if not speaks(row))
-    if left:
-        about["metadata"] = {"left_out": dict(sorted(left.items()))}
+    others, last = [row for row in rows if not speaks(row)], _last_answer(rows)
+    said = texts_in(messages) if others else ()  # some logs say at the end again what was answered
+    if last and last not in texts_in(row for row in messages if not _ended(row)):
+        messages.append({"role": "assistant", "content": last})
+    if left := Counter(kind_of(row) for row in others if left_of(row, elsewhere=said)):
+        about["metadata"] = {LEFT_OUT: dict(sorted(left.items()))}
     return _with_model({**about, "messages": messages}, rows)
 
 
-def _kind(row: Any) -> str:
+def _ended(row: Any) -> bool:
+    """Tell whether an entry says how a run of Claude's Agent SDK ended."""
     about = dict_of(row)
-    named = next((about[name] for name in ("event", "type", "kind") if isinstance(about.get(name), str)), "")
-    return named or f"JSON {type(row).__name__}"
+    return about.get("type") == "result" and isinstance(about.get("subtype"), str) and "num_turns" in about
+
+
+def _last_answer(rows: Sequence[Any]) -> str:
+    """Return what such an entry gives as the run's answer: a log that broke may lack the message itself."""
+    ends = (row for row in reversed(rows) if _ended(row) and not row.get("is_error"))
+    given = next((row.get("result") for row in ends), None)
+    return given if isinstance(given, str) else ""
 
 
 def _how_claude_ended(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a run of Claude's Agent SDK ended, if this is the entry that says it."""
-    if row.get("type") != "result" or not isinstance(row.get("subtype"), str) or "num_turns" not in row:
+    if not _ended(row):
         return {}
     if row["subtype"] == "error_during_execution":
         return {"error": str(row.get("result") or row["subtype"])}

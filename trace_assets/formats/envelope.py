@@ -16,6 +16,7 @@ from pydantic_core import from_json
 from trace_assets.formats.agent_steps import dict_in, steps_taken, walked
 from trace_assets.formats.frameworks import translation
 from trace_assets.formats.spans.chat_forms import answered, is_message
+from trace_assets.formats.unread import LEFT_OUT, left_of
 
 LISTS = (
     *("messages", "contents", "conversation", "conversations", "chat_history", "history", "transcript"),
@@ -43,6 +44,11 @@ RUN_NAMES = (
     *("thread_id", "threadId", "chat_id", "rollout_id", "run_id", "runId", "run", "trace_id", "traceId"),
 )
 """Under which a row tells its run; a conversation may be of several requests, each with a `run_id`."""
+ABOUT_RUN = (
+    *("reward", "score", "success", "passed", "correct", "resolved", "pass", "verdict", "outcome", "solved"),
+    *("task_id", "target", "trial", "user_policy", "expected_actions", "expected_outputs", "domain_policy"),
+)
+"""What an entry that is no message, or the object around them, may say of its run."""
 _OTHERS = frozenset(
     {"schema_version", "nodes", "simulations", "reward_info", "run_type", "trajectory_format", "observations"}
     | {"resourceSpans", "spans", "span_id", "spanId", "span_kind", "parent_run_id", "samples", "traj"}
@@ -130,7 +136,15 @@ def opened(row: Mapping[str, Any]) -> dict[str, Any] | None:
     if found is None:
         return None
     rest = {key: value for key, value in row.items() if not (key in LISTS and _is_talk(value))}
-    rest = {key: value for key, value in rest.items() if key not in INSIDE or not isinstance(value, Mapping)}
+    for name in INSIDE:
+        inner = row.get(name)
+        if isinstance(inner, Mapping) and talk_in(inner) is not None:
+            del rest[name]
+            rest = {**{key: inner[key] for key in ABOUT_RUN if inner.get(key) is not None}, **rest}
+    others = {name: row[name] for name in LISTS if _is_talk(row.get(name))}
+    if kinds := left_of(others, found):  # a second list beside the one that was taken
+        before = dict_in(rest.get("metadata"))
+        rest["metadata"] = {**before, LEFT_OUT: dict.fromkeys(kinds, 1)}
     if isinstance(rest.get("instructions"), str):  # as OpenAI's newer interface calls the system prompt
         rest.setdefault("system", rest.pop("instructions"))
     return {**rest, "messages": found}

@@ -10,12 +10,14 @@ events are `agent_events`'s.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from trace_assets.formats.agent_events import of_event
-from trace_assets.formats.agent_steps import dict_in, first_of, objects_in
+from trace_assets.formats.agent_steps import NOTE, dict_in, first_of, objects_in
 from trace_assets.formats.spans.chat_forms import parsed, text_of
+from trace_assets.formats.unread import left_of
 
 Said = dict[str, Any]
 """A message as `chat.read_chat` takes it."""
@@ -31,11 +33,15 @@ _MARKS = frozenset(
 """Fields of messages that the chat form has not."""
 
 
-def translated(entries: Iterable[Any]) -> list[Any]:
+def translated(entries: Iterable[Any], left: Counter[str] | None = None) -> list[Any]:
     """Return messages with those of frameworks in the chat form; the others stay as they are.
 
     A system message that says again what one before it said is left out: some frameworks repeat the
     instructions with every request.
+
+    Args:
+        entries: Messages.
+        left: Counts, by their kind, the parts whose words are in none of the messages.
 
     >>> part = {"toolUse": {"toolUseId": "a", "name": "add", "input": {}}}
     >>> translated([{"role": "assistant", "content": [part]}])
@@ -49,6 +55,8 @@ def translated(entries: Iterable[Any]) -> list[Any]:
         if found is None:
             told.append(one)
             continue
+        if left is not None and found is not NOTE:
+            left.update(left_of(one, found))
         for place, said in enumerate(found):
             if said.get("role") == "system":
                 if said["content"] in rules:
@@ -71,7 +79,7 @@ def translation(one: Mapping[str, Any]) -> list[Said] | None:
     for form in _FORMS:
         found = form(one)
         if found is not None:
-            return list(found)
+            return found if found is NOTE else list(found)
     return of_event(one)
 
 
@@ -182,18 +190,24 @@ def _steps(role: str, parts: list[Mapping[str, Any]]) -> Iterator[Said]:
             name = used.get("toolName") or kind.removeprefix("tool-")
             calls.append(_call(used["toolCallId"], name, first_of(used, "input", "args", "rawInput")))
             results += _outcome(used, name)
-        elif kind == "text":
-            texts.append(text_of(part.get("text")))
         elif kind == "reasoning":
             thoughts.append(text_of(first_of(part, "text", "reasoning")))
+        elif isinstance(part.get("text"), str):  # of any kind
+            texts.append(part["text"])
 
 
 def _outcome(used: Mapping[str, Any], name: Any) -> Iterator[Said]:
     failed = used.get("state") in ("output-error", "output-denied") or used.get("isError")
     if used.get("errorText") is not None:
         yield _result(used["toolCallId"], name, used["errorText"], True)
-    elif used.get("state") in ("output-available", "result", "output-denied", "output-error"):
-        given = used["output"] if "output" in used else used.get("result")
+        return
+    given = used["output"] if "output" in used else used.get("result")
+    if given is not None or used.get("state") in (
+        "output-available",
+        "result",
+        "output-denied",
+        "output-error",
+    ):
         yield _result(used["toolCallId"], name, "denied" if given is None and failed else given, failed)
 
 
@@ -262,12 +276,16 @@ def _llama_index(one: Mapping[str, Any]) -> list[Said] | None:
     return _told(role, texts, calls, [], thought)
 
 
+def _text_part(part: Mapping[str, Any]) -> Any:
+    return first_of(part, "text", "Text")
+
+
 def _of_kinds(one: Mapping[str, Any]) -> list[Said] | None:
     """Semantic Kernel's `items` and the `contents` of Microsoft's Agent Framework, of Python and of .NET."""
     parts = objects_in(first_of(one, "contents", "items", "Items"))
     role = first_of(one, "role", "Role")
     kinds = [first_of(part, "content_type", "type", "$type") for part in parts]
-    if role is None or not parts or not all(isinstance(kind, str) for kind in kinds):
+    if role is None or not any(isinstance(each, str) for each in (*kinds, *map(_text_part, parts))):
         return None
     texts, calls, results = [], list[Said](), list[Said]()
     for part, kind in zip(parts, kinds, strict=True):
@@ -279,22 +297,23 @@ def _of_kinds(one: Mapping[str, Any]) -> list[Said] | None:
         elif flat == "functionresult":
             broke = first_of(part, "exception", "Exception")
             given = first_of(part, "result", "Result")
-            results.append(_result(number, name, broke if given is None else given, broke))
-        elif (text := first_of(part, "text", "Text")) is not None and "reasoning" not in flat:
+            words = dict.fromkeys(_words(each) for each in (given, broke) if each is not None)
+            results.append(_result(number, name, "\n".join(words), broke))
+        elif (text := _text_part(part)) is not None and "reasoning" not in flat:
             texts.append(str(text))
     return _told(_role(role), texts, calls, results)
 
 
 def _pydantic_ai(one: Mapping[str, Any]) -> list[Said] | None:
     parts = objects_in(one.get("parts"))
-    if one.get("kind") not in ("request", "response") or not all("part_kind" in part for part in parts):
+    if one.get("kind") not in ("request", "response") or not any("part_kind" in part for part in parts):
         return None
     told: list[Said] = []
     if one.get("instructions"):
         told.append({"role": "system", "content": str(one["instructions"])})
     texts, thoughts, calls, results = [], [], list[Said](), list[Said]()
     for part in parts:
-        kind, content = str(part["part_kind"]), part.get("content")
+        kind, content = str(part.get("part_kind")), part.get("content")
         name, number = part.get("tool_name"), part.get("tool_call_id")
         if kind in ("system-prompt", "user-prompt") or (kind == "retry-prompt" and not name):
             inner = [text_of(each) for each in content] if isinstance(content, list) else [text_of(content)]
@@ -304,10 +323,10 @@ def _pydantic_ai(one: Mapping[str, Any]) -> list[Said] | None:
         elif kind in ("tool-return", "builtin-tool-return", "retry-prompt"):
             failed = kind == "retry-prompt" or part.get("outcome") in ("failed", "denied")
             results.append(_result(number, name, content, failed))
-        elif kind == "text":
-            texts.append(text_of(content))
         elif kind == "thinking":
             thoughts.append(text_of(content))
+        elif isinstance(content, str) and one["kind"] == "response":  # of any kind
+            texts.append(content)
     if one["kind"] == "request":
         return [*results, *told]
     return [*told, *_told("assistant", texts, calls, results, "\n".join(thoughts))]
@@ -341,7 +360,7 @@ def _autogen(one: Mapping[str, Any]) -> list[Said] | None:
     if "role" in one or not isinstance(kind, str):
         return None
     if kind in _SILENT:
-        return []
+        return NOTE
     if kind in _ASKS and not isinstance(content, list):
         return None
     if kind in _ASKS or (kind == "AssistantMessage" and isinstance(content, list)):

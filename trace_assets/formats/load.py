@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from trace_assets.formats.reading import PART_TABLES, Part, part_of
 from trace_assets.formats.registry import Item, choose
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_parts import Seen, read_parts
+from trace_assets.formats.unread import LEFT_OUT
 from trace_assets.formats.verdict_table import Verdicts, set_apart
 from trace_assets.records import Record, Task, ToldTask, Trajectory
 from trace_assets.records.table import from_frame, polars_schema, to_frame
@@ -308,7 +310,31 @@ def _file(
         yield from read_parts(path, seen, allowance)
     else:
         judged = verdicts.judged(importer.read(path, allowance))
-        yield from _parts(_without(judged, left_out) if left_out else judged, path, seen, allowance)
+        chosen = _without(judged, left_out) if left_out else judged
+        yield from _parts(told_once(chosen, path), path, seen, allowance)
+
+
+def told_once(items: Iterable[Item], path: Path) -> Iterator[Item]:
+    """Yield what a file consists of, and behind it one sentence on what of it was left out."""
+    left, first = Counter[str](), dict[str, str]()
+    for item in items:
+        if isinstance(item, Trajectory) and isinstance(counts := item.metadata.get(LEFT_OUT), Mapping):
+            for kind, n in counts.items():
+                left[kind] += n if isinstance(n, int) else 0
+                first.setdefault(kind, item.trajectory_id)
+        yield item
+    if left:
+        named = ", ".join(
+            f"{repr(kind) if kind else 'without a kind'} ({n:,}, first in {first[kind]!r})"
+            for kind, n in left.most_common(_MOST_KINDS)
+        )
+        more = f" and {len(left) - _MOST_KINDS:,} more kinds" if len(left) > _MOST_KINDS else ""
+        message = f"words of {left.total():,} entries or parts are left out, as their kind is not known: "
+        yield Problem(path=str(path), message=f"{message}{named}{more}", severity="notice", kind="incomplete")
+
+
+_MOST_KINDS = 5
+"""Kinds that are named in one sentence."""
 
 
 def _without(items: Iterable[Item], left_out: Collection[str]) -> Iterator[Item]:

@@ -13,6 +13,7 @@ Whatever else a line holds goes to `metadata`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +40,7 @@ from trace_assets.formats.reading import Reading
 from trace_assets.formats.spans.chat_forms import in_chat_form
 from trace_assets.formats.spans.span import verdict_in
 from trace_assets.formats.task_facts import FIELDS, facts_of
-from trace_assets.formats.unread import must_say_something
+from trace_assets.formats.unread import LEFT_OUT, left_in, must_say_something
 from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines, read_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
@@ -149,8 +150,10 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     raw = _first(row, _MESSAGES)
     if not isinstance(raw, list):
         raise ValueError("there is no list 'messages'")
-    messages = tuple(read_chat(in_chat_form(translated(raw), _first(row, _SYSTEM))))
+    left = Counter[str]()
+    messages = tuple(read_chat(in_chat_form(translated(raw, left), _first(row, _SYSTEM), left)))
     must_say_something(messages)
+    left.update(left_in(messages))
     batch = batch_of(path)
     target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
     identity = _identity(row, batch, number)
@@ -171,6 +174,11 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     usage = row.get("usage")
     metadata = dict(row["metadata"]) if isinstance(row.get("metadata"), dict) else {}
     metadata.update({key: value for key, value in row.items() if key not in _TAKEN and value is not None})
+    if left:
+        before = metadata.get(LEFT_OUT)
+        metadata[LEFT_OUT] = dict(
+            sorted((left + Counter(before if isinstance(before, dict) else {})).items())
+        )
     trajectory = Trajectory(
         trajectory_id=identity,
         task_id=task if task.startswith(f"{target}/") else f"{target}/{task}",

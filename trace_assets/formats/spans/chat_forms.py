@@ -7,9 +7,11 @@ conventions, alone, in lists, and inside the objects in which requests and respo
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trace_assets.formats.unread import left_of
 from trace_assets.untrusted.json_text import read_embedded
 
 Said = dict[str, Any]
@@ -73,7 +75,7 @@ def answered(value: Any) -> list[Said]:
     return list(_found(value, "assistant", _ANSWER, _DEEP))
 
 
-def in_chat_form(messages: list[Any], system: Any = None) -> list[Any]:
+def in_chat_form(messages: list[Any], system: Any = None, left: Counter[str] | None = None) -> list[Any]:
     """Return messages in the chat form; those that are in it stay as they are.
 
     Results that name no call (Gemini) answer the first open call of their tool.
@@ -81,6 +83,7 @@ def in_chat_form(messages: list[Any], system: Any = None) -> list[Any]:
     Args:
         messages: Messages; what is none is left to whoever reads them.
         system: What the request told the model apart from the messages, where no message does.
+        left: Counts, by their kind, the parts whose words are in none of the messages.
 
     >>> call = {"role": "model", "parts": [{"functionCall": {"name": "add", "args": {"x": 1}}}]}
     >>> in_chat_form([call])[0]["tool_calls"]
@@ -90,7 +93,10 @@ def in_chat_form(messages: list[Any], system: Any = None) -> list[Any]:
     open_calls: list[Said] = []
     for number, one in enumerate(messages):
         foreign = isinstance(one, Mapping) and _is_foreign(one)
-        for said in _message(one, "user") if foreign else [one]:
+        found = list(_message(one, "user")) if foreign else [one]
+        if foreign and left is not None:
+            left.update(left_of(one, found))
+        for said in found:
             if foreign:
                 _number_calls(said, f"call_{number}", open_calls)
             told.append(said)
@@ -349,9 +355,8 @@ def _result(part: Mapping[str, Any]) -> Said:
         failed = failed or str(given["type"]).startswith("error")
         given = given["value"]
     inner = given if isinstance(given, list) else None
-    texts = [
-        one["text"] for one in inner or () if isinstance(one, Mapping) and isinstance(one.get("text"), str)
-    ]
+    told = [one.get("resource", one) for one in inner or () if isinstance(one, Mapping)]  # MCP's, or a text
+    texts = [one["text"] for one in map(_dict, told) if isinstance(one.get("text"), str)]
     return {
         "role": "tool",
         "tool_call_id": next((part[key] for key in _ANSWERED if part.get(key)), None),
