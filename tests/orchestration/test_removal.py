@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +22,7 @@ from trace_assets.orchestration.instance import TASK_BATCH, prepare_instance
 from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.removal import finish_removals, removable, remove_batch, restore_batch
 from trace_assets.orchestration.scope import Scope
-from trace_assets.records import Arrival, Task, ToldTask, TrajectoryHead, Triage
+from trace_assets.records import Arrival, SuspectTask, Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import batch_problem, batches, inbox, ingest
 from trace_assets.workflows.watch import look, pending
@@ -83,6 +86,24 @@ def test_a_removed_batch_goes_with_what_was_made_of_it_and_comes_back_as_it_was(
         restore_batch(study, "one")
 
 
+def test_the_command_leaves_no_row_of_a_batch_and_nothing_that_follows_from_it(
+    study: Study, instance: dg.DagsterInstance
+) -> None:
+    """In a process of its own: the command has not loaded the assets, which say whose tables are whose."""
+    bring_up_to_date(study)
+    assert study.store.has(SuspectTask)
+    command = [sys.executable, "-m", "trace_assets", "ingest", "--remove", "two", "--yes"]
+    done = subprocess.run(
+        command, env={**os.environ, "TRACE_HOME": str(study.home.path)}, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "2 trajectories taken out" in done.stdout, done.stderr
+    left = {file.parent.name for file in study.home.tables.glob("*/two*")}
+    assert not left and heads(study) == {"a1", "a2"}
+    assert not study.store.has(SuspectTask), "it says what the other batch shows"
+    remove_batch(study, instance, "one")  # the last one
+    assert not study.store.partitions(TrajectoryHead) and not study.store.has(SuspectTask)
+
+
 def test_what_came_in_meanwhile_is_not_brought_back_beside_it(
     study: Study, instance: dg.DagsterInstance, tmp_path: Path
 ) -> None:
@@ -118,6 +139,9 @@ def test_a_removal_that_was_killed_is_gone_on_with(
     assert heads(study) == {"b2", "b3"} and instance.get_dynamic_partitions(str(TASK_BATCH.name)) == ["two"]
     assert {one.task_id for one in inbox(study, "two").read(Task)} == {"tau2:desk/2", "tau2:desk/3"}
     assert finish_removals(study, instance) == []
+    (study.home.path / "removed").mkdir(exist_ok=True)
+    os.rename(study.home.inbox / "two", study.home.path / "removed" / "two")  # and no more, as was done once
+    assert finish_removals(study, instance) == ["two"] and not study.store.partitions(TrajectoryHead)
 
 
 @pytest.mark.ci

@@ -124,10 +124,11 @@ def _move_batch(study: Study, remove: str, restore: str, *, yes: bool, as_json: 
     if as_json:
         print(json.dumps({"removed": remove, "trajectories": n, "path": str(place)}))
         return
+    after = "Next: [bold]trace diagnose[/]" if batches(study) else "No other batch is in the study."
     make_console().print(
         f"{escape(remove)}: {n:,} trajectories taken out of the study, with what was made of them alone. "
         f"They lie in {escape(str(place))}; `trace ingest --restore {escape(remove)}` brings "
-        "them back. What was made of all batches is due. Next: [bold]trace diagnose[/]",
+        f"them back. What was made of all batches is gone with them. {after}",
         soft_wrap=True,
     )
 

@@ -115,10 +115,14 @@ class ItemFiles:
         return names
 
     def own_tables(self, asset: str, partition: str) -> list[str]:
-        """Return the names of the tables' files that are of one partition alone, there or not."""
+        """Return the names of the tables' files that are of one partition alone, there or not.
+
+        Raises:
+            KeyError: The asset's tables are not declared yet, which Dagster's definition of it does.
+        """
         return [
-            f"{self._prefix(record)}/{partition}.parquet"
-            for record, part in _TABLES.get(asset, {}).items()
+            f"{self._prefix(record)}/{partition or WHOLE}.parquet"
+            for record, part in _TABLES[asset].items()
             if not part
         ]
 

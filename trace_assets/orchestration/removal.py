@@ -15,6 +15,7 @@ from uuid import uuid4
 import dagster as dg
 import polars as pl
 
+from trace_assets.assets.asset import Asset
 from trace_assets.errors import InputError
 from trace_assets.formats.reading import PART_TABLES
 from trace_assets.orchestration.asset_files import ItemFiles
@@ -29,6 +30,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import counted_words, find_doubles
+from trace_assets.workflows.finished_work import KINDS
 from trace_assets.workflows.ingest import batch_problem, batch_store, batches, inbox, played_here, seal_batch
 from trace_assets.workflows.task_inbox import task_batches
 
@@ -109,14 +111,17 @@ def finish_removals(study: Study, instance: dg.DagsterInstance) -> list[str]:
     folder = study.home.path / REMOVED
     if not folder.is_dir():
         return []
-    begun = sorted(one.parent.name for one in folder.glob(f"*/{_BEGUN}") if is_partition(one.parent.name))
-    for batch in begun:
+    begun = {one.parent.name for one in folder.glob(f"*/{_BEGUN}") if is_partition(one.parent.name)}
+    # An earlier version left the rows of what was removed by the command where they were.
+    stayed = set(study.store.partitions(TrajectoryHead)) - set(batches(study))
+    begun |= {one for one in stayed if _lies(study, one) and not played_here(study, one)}
+    for batch in sorted(begun):
         if batch not in batches(study):  # nor was it ingested again meanwhile
             _give_tasks_away(study, batch)
             _forget(study, instance, batch)
         (folder / batch / _BEGUN).unlink(missing_ok=True)
         sync_folder(folder / batch)
-    return begun
+    return sorted(begun)
 
 
 def restore_batch(study: Study, batch: str, waiting: Waiting = lambda _: None) -> int:
@@ -228,17 +233,27 @@ def _copy(source: Path, building: Path, tasks: Sequence[Task], told: Sequence[To
 
 def _forget(study: Study, instance: dg.DagsterInstance, batch: str) -> None:
     """Take out of the tables and of Dagster what was made of a batch."""
+    from trace_assets.definitions import graph
+
     dimension = str(TASK_BATCH.name)
     known = instance.get_dynamic_partitions(dimension)
     if len(known) >= MANY:  # of so many a look does not see that one is gone
-        _mark_fan_ins(study)
+        for one in _fan_ins():
+            mark_due(study.home, one.name, "", "a batch was removed")
+    graph(study)  # declares which tables are whose
     files = ItemFiles(study)
-    for asset in sorted(OF_BATCH):
-        names = files.own_tables(asset, batch)
+    # What follows from all batches by code alone goes as well: nobody shall read it as what the rest shows.
+    follows = [one.name for one in _fan_ins() if one.group == "diagnosis" and one.name not in KINDS]
+    for asset, partition in [
+        *((name, batch) for name in sorted(OF_BATCH)),
+        *((name, "") for name in follows),
+    ]:
+        names = files.own_tables(asset, partition)
         with files.manifest.removing(names):
             for name in names:
                 files.manifest.path(name).unlink(missing_ok=True)
-        study.store.drop(MadeWith, f"{asset}={batch}")
+        if partition:
+            study.store.drop(MadeWith, f"{asset}={batch}")
     for part in study.store.partitions(Arrival):
         rows = study.store.read(Arrival, part)
         if any(row.task_batch == batch for row in rows):
@@ -250,9 +265,7 @@ def _forget(study: Study, instance: dg.DagsterInstance, batch: str) -> None:
         instance.delete_dynamic_partition(dimension, batch)
 
 
-def _mark_fan_ins(study: Study) -> None:
+def _fan_ins() -> list[Asset]:
     from trace_assets.definitions import pipeline
 
-    for one in pipeline():
-        if one.partitions is None and OF_BATCH & set(one.deps):
-            mark_due(study.home, one.name, "", "a batch was removed")
+    return [one for one in pipeline() if one.partitions is None and OF_BATCH & set(one.deps)]
