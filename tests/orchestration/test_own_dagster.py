@@ -11,13 +11,21 @@ import dagster as dg
 import pytest
 from dagster.components.testing import create_defs_folder_sandbox
 
+from tests.formats.forms import CHAT, lines
 from trace_assets.errors import InputError
-from trace_assets.orchestration.component import OWN_HISTORY, TraceStudyComponent, study_definitions
+from trace_assets.orchestration.component import (
+    OWN_HISTORY,
+    TraceStudyComponent,
+    known_batches,
+    study_definitions,
+)
 from trace_assets.orchestration.configuration import overrides, settings_config
 from trace_assets.orchestration.jobs import WholeLoop, whole_loop
+from trace_assets.records import TrajectoryHead
 from trace_assets.settings import Settings, load_settings
 from trace_assets.settings.settings import keys_of
 from trace_assets.study import Study
+from trace_assets.workflows.ingest import ingest
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +63,32 @@ def test_a_component_brings_the_study_that_its_yaml_names(tmp_path: Path) -> Non
 def test_a_component_without_its_settings_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not there"):
         TraceStudyComponent(home="home", settings="nowhere.toml").open(tmp_path)
+
+
+def test_a_component_whose_path_is_a_step_too_short_makes_no_empty_study(tmp_path: Path) -> None:
+    (tmp_path / "defs").mkdir()
+    with pytest.raises(InputError, match=f"{tmp_path / 'study'}; mend `home`"):
+        TraceStudyComponent(home="../study/.trace").open(tmp_path / "defs")
+    assert [path.name for path in tmp_path.iterdir()] == ["defs"]
+
+
+def test_what_was_ingested_is_taken_into_the_history_of_the_project_once(tmp_path: Path) -> None:
+    study = Study.open(tmp_path / "home", None, [])
+    ingest(study, [lines(tmp_path / "mine.jsonl", {"messages": CHAT, "success": True})])
+    defs = study_definitions(study)
+    sensor = known_batches(study)
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = sensor(dg.build_sensor_context(instance=instance, definitions=defs))
+        assert isinstance(first, dg.SensorResult) and first.run_requests is not None
+        (asked,) = first.run_requests
+        assert asked.partition_key == "mine" and "mine" in instance.get_dynamic_partitions("task_batch")
+        job = defs.resolve_implicit_global_asset_job_def()
+        run = job.execute_in_process(
+            asset_selection=asked.asset_selection, partition_key="mine", instance=instance
+        )
+        assert run.success and study.store.has(TrajectoryHead, "mine")
+        again = sensor(dg.build_sensor_context(instance=instance, definitions=defs))
+        assert isinstance(again, dg.SensorResult) and not again.run_requests
 
 
 def test_an_asset_of_it_is_made_in_the_history_of_the_project(tmp_path: Path) -> None:

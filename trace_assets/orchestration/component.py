@@ -39,10 +39,19 @@ class TraceStudyComponent(dg.Component, dg.Model, dg.Resolvable):
             InputError: The folder or the settings cannot be used.
         """
         beside = folder if folder.is_dir() else folder.parent
-        config = beside / self.settings if self.settings else None
+        config = (beside / self.settings).resolve() if self.settings else None
         if config is not None and not config.is_file():
-            raise InputError(f"the component names settings that are not there: {config}.")
-        study = Study.open(beside / self.home, config, list(self.overrides))
+            raise InputError(
+                f"the component names settings that are not there: {config}; mend `settings`, relative to "
+                f"{beside}, or leave it out to take the defaults."
+            )
+        home = (beside / self.home).resolve()
+        if not home.parent.is_dir():  # a step too few up would otherwise make a new, empty study there
+            raise InputError(
+                f"the component names a home in a folder that is not there: {home.parent}; mend `home`, "
+                f"relative to {beside}, or make the folder for a new study."
+            )
+        study = Study.open(home, config, list(self.overrides))
         # Steps run in processes of their own, which are to open the same study.
         os.environ.update(study.environment(config, list(self.overrides)) | _own_history())
         return study
@@ -73,18 +82,41 @@ def study_definitions(study: Study) -> dg.Definitions:
 
 
 def known_batches(study: Study) -> dg.SensorDefinition:
-    """Return a sensor that makes the study's task batches known as partitions to the project's history."""
-    from trace_assets.orchestration.instance import register_batches
-    from trace_assets.workflows.made_with import live_in_use
+    """Return a sensor that brings the study's task batches into the project's history.
 
-    @dg.sensor(
+    All become known as partitions. Of those that were ingested, the tasks and trajectories are made once, for
+    nobody else would: they are an accelerator's where they are played. The light layers make the rest.
+    """
+    from trace_assets.orchestration.automation import ASSETS
+    from trace_assets.orchestration.instance import register_batches
+    from trace_assets.workflows.ingest import batches
+    from trace_assets.workflows.made_with import live_in_use
+    from trace_assets.workflows.watch import pending
+
+    def task_batches(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        known = register_batches(context.instance, study, live=live_in_use(study))
+        made = context.instance.get_materialized_partitions(dg.AssetKey("trajectories"))
+        watched = {one.batch for one in pending(study, "trajectories")}
+        new = sorted(set(batches(study)) - made - watched)
+        if not new:
+            return dg.SensorResult(skip_reason=f"known task batches: {', '.join(known) or 'none'}")
+        requests = [
+            # Dagster launches a key once: a run that failed is left to whoever reads its page.
+            dg.RunRequest(
+                run_key=f"ingested:{batch}",
+                partition_key=batch,
+                asset_selection=[dg.AssetKey(name) for name in ASSETS],
+                tags={"trace/by": "trace_task_batches"},
+            )
+            for batch in new
+        ]
+        return dg.SensorResult(run_requests=requests)
+
+    return dg.SensorDefinition(
         name="trace_task_batches",
+        evaluation_fn=task_batches,
+        target=dg.AssetSelection.assets(*ASSETS),
         minimum_interval_seconds=30,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Makes task batches that were ingested known as partitions.",
+        description="Makes task batches that were ingested known as partitions, and takes each in once.",
     )
-    def task_batches(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        known = register_batches(context.instance, study, live=live_in_use(study))
-        return dg.SkipReason(f"known task batches: {', '.join(known) or 'none'}")
-
-    return task_batches
