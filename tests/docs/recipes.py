@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.environments.recipe_cases import CASES
 from trace_assets.environments.templates.families import FAMILIES
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
@@ -41,12 +42,12 @@ enters, and no word of a domain stands in a recipe. This page is written by
 
 ## Where they were filled
 
-`tests/environments/test_families.py` fills and plays all of them: on the embedded desk (13 families; its
-users never answer, which `write_after_refusal` and `write_without_consent` need, and its policy lists no
-conditions), on a made-up clinic whose users answer (all 16) and, where the simulation files are at hand, on
-tau2's retail (15: its policy lists no conditions), airline (all 16) and telecom solo (8, about lines). On
-each, a scripted agent that has every capability succeeds on every seed; the same agent without just the one
-taught succeeds on at most 60 %.
+`tests/environments/test_families.py` fills and plays all of them: on the embedded desk ({embedded} families;
+its users never answer, which `write_after_refusal` and `write_without_consent` need, and its policy lists
+no conditions), on a made-up clinic whose users answer (all {clinic}) and, where the simulation files are at
+hand, on tau2's retail ({retail}: its policy lists no conditions), airline (all {airline}) and telecom solo
+({telecom_solo}, about lines). On each, a scripted agent that has every capability succeeds on every seed;
+the same agent without just the one taught succeeds on at most 60 %.
 
 ## What is not taught
 
@@ -76,4 +77,5 @@ def table() -> str:
 
 def page() -> str:
     """Return the whole page."""
-    return TEXT.format(table=table())
+    filled = {name.rpartition(":")[2]: len(instances) for name, instances in CASES.items()}
+    return TEXT.format(table=table(), **filled)

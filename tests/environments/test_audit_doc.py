@@ -78,6 +78,7 @@ def test_counts_in_words_are_right(page: str) -> None:
     assert "Twenty scripted agents" in page and len(ATTACKERS) + 1 == 20
     assert "twelve sound environments" in page and len(sound_names()) == 12
     assert "more than a hundred broken ones" in page and len(ANIMALS) > 100
+    assert f"by {len(CHECKS)} named checks" in PAGE.with_name("guide.md").read_text(encoding="utf-8")
 
 
 def test_the_example_policy_loads(page: str, tmp_path: Path) -> None:
