@@ -92,7 +92,8 @@ def test_what_was_ingested_is_taken_into_the_history_of_the_project_once(tmp_pat
 
 
 def test_an_asset_of_it_is_made_in_the_history_of_the_project(tmp_path: Path) -> None:
-    defs = study_definitions(Study.open(tmp_path / "home", None, []))
+    own = dg.Definitions(executor=dg.multiprocess_executor)
+    defs = dg.Definitions.merge(own, study_definitions(Study.open(tmp_path / "home", None, [])))
     with dg.DagsterInstance.ephemeral() as instance:
         job = defs.resolve_implicit_global_asset_job_def()
         key = dg.AssetKey(["config", "discovery"])

@@ -65,7 +65,8 @@ def _own_history() -> dict[str, str]:
 def study_definitions(study: Study) -> dg.Definitions:
     """Return a study's assets, checks, sensors and resource, to be merged with a project's own.
 
-    Left out are the jobs and the schedule that run `trace sync`, for it keeps a history of its own.
+    Left out are the jobs and the schedule that run `trace sync`, for it keeps a history of its own, and the
+    executor: it would be that of all runs of the project, and one with an executor could not be merged.
     """
     from trace_assets.definitions import build
 
@@ -77,7 +78,6 @@ def study_definitions(study: Study) -> dg.Definitions:
         jobs=jobs,
         sensors=[*(whole.sensors or ()), known_batches(study)],
         resources=whole.resources,
-        executor=whole.executor,
     )
 
 
