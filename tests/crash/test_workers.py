@@ -122,3 +122,33 @@ def test_a_shut_down_crew_leaves_nobody_and_takes_no_more(tmp_path: Path) -> Non
     assert isinstance(call.exception(600), WorkerDied)
     with pytest.raises(WorkerDied):
         pool.submit(own_pid).result(600)
+
+
+def test_an_interrupt_while_the_workers_parent_loads_ends_nothing(tmp_path: Path) -> None:
+    """It imports for seconds: Ctrl-C printed its traceback, and no worker could be started any more."""
+    (tmp_path / "slow.py").write_text(
+        "import pathlib, time\npathlib.Path('loads').touch()\ntime.sleep(0.5)\n"
+    )
+    code = """
+import os, pathlib, signal, time
+from multiprocessing import forkserver
+from trace_assets.orchestration.worker_pool import WorkerPool
+
+if __name__ == "__main__":
+    with WorkerPool(1, ("slow",)) as pool:
+        pool.load_ahead()
+        while not pathlib.Path("loads").exists():
+            time.sleep(0.01)
+        os.kill(forkserver._forkserver._forkserver_pid, signal.SIGINT)
+        pid = pool.submit(os.getpid).result(60)
+        call = pool.submit(time.sleep, 600)
+        time.sleep(0.2)
+        os.kill(pid, signal.SIGINT)  # of a worker it is heard
+        print(type(call.exception(60)).__name__)
+"""
+    (tmp_path / "run.py").write_text(code)
+    environment = {**os.environ, "PYTHONPATH": f"{HERE.parents[1]}:{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, "run.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert (done.stdout, done.stderr) == ("WorkerDied\n", "")

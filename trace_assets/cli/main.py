@@ -30,6 +30,9 @@ SELDOM = (50_000, 20, 20)
 """When the garbage collector looks, in new objects and rounds. Most of what a command makes lives to its end
 (modules, classes), and looking at it every 700 objects is a tenth of a short command's time."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
 THREADS = {"OPENBLAS_NUM_THREADS": "1"}
 """For this process and all that it starts, unless somebody has said otherwise. Matrices outside torch are
 small here: further threads gain nothing, and on busy cores they wait for each other a hundred times as long
@@ -96,7 +99,7 @@ def _end_work() -> int:
         return error.exit_code
     except KeyboardInterrupt:
         print("trace: interrupted; what was made is sent by the next command that writes.", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     return 0
 
 
@@ -111,7 +114,10 @@ def _run() -> None:
     choose(Loudness.normal)
     find_study()
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        code = app(standalone_mode=False) or 0
+        if code == INTERRUPTED:  # typer takes the interruption for an exit code, and says nothing
+            raise KeyboardInterrupt
+        sys.exit(code)
     except TraceError as error:
         _fail(_of_full_disk(error))
     except click.ClickException as error:
@@ -120,7 +126,7 @@ def _run() -> None:
     except (click.Abort, KeyboardInterrupt):
         words = "interrupted; what was finished is kept, the same command goes on from there."
         print(f"trace: {words}", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         from trace_assets.orchestration.asset_files import explain
         from trace_assets.store.files import chosen_folder
@@ -136,7 +142,7 @@ def _run() -> None:
 def _of_full_disk(error: TraceError) -> TraceError:
     """Return what is told of a place that cannot be written: no other one helps where the disk is full."""
     said, (head, _, _) = str(error.__cause__).lower(), str(error).rpartition("; ")
-    if head and any(words in said for words in FULL_DISK):
+    if head and "disk is full" not in head and any(words in said for words in FULL_DISK):
         return Unavailable(f"{head}: free some space and run the same command again.")
     return error
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pickle import PicklingError
@@ -82,7 +82,7 @@ class WorkerPool:
 
     def load_ahead(self) -> None:
         """Start the process that workers are forked from, and do not wait for it."""
-        forkserver.ensure_running()
+        _start_forkserver()
 
     def bury(self, home: Home) -> list[str]:
         """Strike out nobody: this machine can tell of all its workers whether they live."""
@@ -180,6 +180,7 @@ class _Worker:
     """One process and the wire to it."""
 
     def __init__(self, context: multiprocessing.context.ForkServerContext) -> None:
+        _start_forkserver()
         self.wire, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=False)
         self.process.start()
@@ -201,9 +202,24 @@ class _Worker:
             raise WorkerDied(how) from None
 
 
+def _start_forkserver() -> None:
+    """Start the process that workers are forked from, where none runs, with Ctrl-C held back from it.
+
+    It takes no interrupt once it serves, but loads modules for seconds before that: an interrupt would end it
+    there with a traceback. A signal mask is inherited, so workers take theirs off.
+    """
+    resource_tracker.ensure_running()  # started later, it would take the mask off
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _work(wire: Connection) -> None:
     die_with_parent()
     with suppress(KeyboardInterrupt, EOFError, OSError):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         while True:
             work, arguments = wire.recv()
             _answer(wire, work, arguments)
