@@ -9,21 +9,25 @@ import shlex
 import subprocess
 import sys
 import time
+from io import StringIO
 from pathlib import Path
 
 import click
 import pytest
+from rich.console import Console
 from typer.main import get_command
 
 from tests.cli.test_cli import trace
 from tests.orchestration.simulations import simulation_file
 from trace_assets.cli import loudness
 from trace_assets.cli.commands import COMMANDS
+from trace_assets.cli.diagnosis import _print
 from trace_assets.cli.lazy import LazyCommand, _leaves
 from trace_assets.cli.loudness import Loudness, heartbeat
 from trace_assets.cli.main import app
 from trace_assets.cli.study_folder import study_above
 from trace_assets.errors import InputError
+from trace_assets.records import PolicyContrast
 from trace_assets.store.names import chosen_name
 
 PRINT_NO_RESULT = {"router", "ui", "tasks make", "targets new", "targets install"}
@@ -218,7 +222,12 @@ def test_colours_are_left_out_when_asked() -> None:
 
 @pytest.mark.parametrize(
     ("wanted", "words"),
-    [("nothing", "no policy is called"), ("gpt", "several policies"), ("gtp-4", "did you")],
+    [
+        ("nothing", "no policy is called"),
+        ("gpt", "several policies begin"),
+        ("pt-", "several policies hold"),
+        ("gtp-4", "did you"),
+    ],
 )
 def test_a_name_that_is_none_or_several(wanted: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
@@ -237,6 +246,41 @@ def test_a_ready_query_takes_the_beginning_of_a_name(
     assert json.loads(capsys.readouterr().out)
     assert trace(monkeypatch, "sql", "lacking", "-p", "capability=nonsense") == 2
     assert "no capability is called 'nonsense'" in capsys.readouterr().err
+    assert trace(monkeypatch, "sql", "failure_causes", "-p", "party=agentt") == 2
+    assert "did you mean 'agent'?" in capsys.readouterr().err
+    assert trace(monkeypatch, "sql", "evidence", "-p", "label=present", "-p", "trajectory=zzz") == 0
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_comparison_keeps_names_and_intervals_on_a_narrow_screen(width: int) -> None:
+    fields = dict.fromkeys(PolicyContrast.model_fields, 0)
+    texts = {"target": "desk", "weak": "small", "strong": "large"}
+    row = PolicyContrast.model_validate(fields | texts | {"capability_id": "c", "name": "Greet, then look"})
+    console = Console(file=StringIO(), width=width)
+    _print([row], console)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in said and "[0.00, 0.00]" in said
+    assert "Greet, then look" in " ".join(said.split())
+
+
+def test_an_interruption_of_a_command_ends_in_one_sentence() -> None:
+    code = """
+import sys, typer
+import trace_assets.cli.main
+main = sys.modules["trace_assets.cli.main"]
+main.app = typer.Typer()
+
+@main.app.command()
+def interrupted():
+    raise KeyboardInterrupt
+
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, text=True)
+    assert done.returncode == 130
+    assert done.stderr.splitlines() == [
+        "trace: interrupted; what was finished is kept, the same command goes on from there."
+    ]
 
 
 def test_an_interruption_of_a_library_that_tidies_up_prints_no_traceback() -> None:

@@ -70,7 +70,7 @@ def share_of(capability: str, value: float | None, *, partial: bool = False, why
     )
 
 
-@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("width", [50, 80, 140])
 def test_the_decisive_share_stands_beside_the_gap_with_its_placebo(diagnosed: ReportData, width: int) -> None:
     first, second, *rest = [row.capability_id for row in diagnosed.contrasts]
     shares = [share_of(first, 0.94), share_of(second, 0.5, partial=True)]

@@ -12,6 +12,7 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from trace_assets.cli.options import MANY, Config, Json, Set, open_study
@@ -65,11 +66,36 @@ def compare(
         _print(own, console)
 
 
+WIDTH_OF_TABLE = 100
+"""Characters that the columns of a comparison take beside a name that can be read."""
+
+
+def _in_words(row: PolicyContrast) -> str:
+    p, q = formatting.p_value(row.p_value), formatting.p_value(row.q_value)
+    return (
+        f"weak {formatting.share(row.weak_rate, row.weak_low, row.weak_high)}, "
+        f"strong {formatting.share(row.strong_rate, row.strong_low, row.strong_high)}, "
+        f"difference {formatting.share(row.difference, row.difference_low, row.difference_high)}, "
+        f"p {p}, q {q}; {count(row.n_tasks, 'task')}: {row.n_mended} mended ({row.n_gained} gained), "
+        f"{row.n_broken} broken ({row.n_lost} lost)"
+    )
+
+
 def _print(rows: list[PolicyContrast], console: Console) -> None:
     first = rows[0]
+    title = f"{first.target}: {first.weak} (weak) against {first.strong} (strong)"
+    caption = "rates of lacking where both needed it, paired by task; 95 % intervals"
+    rows = sorted(rows, key=lambda row: (row.capability_id != "", -(row.difference or 0.0)))
+    if console.width < WIDTH_OF_TABLE:  # rich would leave the names out, and cut the intervals
+        console.print(f"[italic]{escape(title)}[/]")
+        for row in rows:
+            console.print(f"\n[bold]{escape(row.name)}[/]")
+            console.print(Padding(escape(_in_words(row)), (0, 0, 0, 2)))
+        console.print(f"\n[dim]{caption}[/]\n")
+        return
     table = Table(
-        title=f"{first.target}: {first.weak} (weak) against {first.strong} (strong)",
-        caption="rates of lacking where both needed it, paired by task; 95 % intervals",
+        title=title,
+        caption=caption,
         title_justify="left",
         caption_justify="left",
         caption_style="dim",
@@ -80,7 +106,7 @@ def _print(rows: list[PolicyContrast], console: Console) -> None:
     table.add_column("what", ratio=2, min_width=14)
     for name in ("weak", "strong", "difference", "p / q", "tasks", "mended", "broken"):
         table.add_column(name, no_wrap=True)
-    for row in sorted(rows, key=lambda row: (row.capability_id != "", -(row.difference or 0.0))):
+    for row in rows:
         cells = (
             formatting.share(row.weak_rate, row.weak_low, row.weak_high),
             formatting.share(row.strong_rate, row.strong_low, row.strong_high),

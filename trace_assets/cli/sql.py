@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import polars as pl
 import typer
@@ -25,6 +25,7 @@ from trace_assets.cli.options import MANY, Config, Json, Set, complete_query, le
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError
+from trace_assets.records.trajectory import Fault
 from trace_assets.store.names import chosen_name
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse, unfit
@@ -185,9 +186,19 @@ def _resolve(
 NAMED = {
     "capability": ("SELECT capability_id, name FROM capabilities", 2),
     "policy": ("SELECT DISTINCT policy FROM trajectories", 1),
+    "stage": ("SELECT DISTINCT stage FROM ledger", 1),
     "target": ("SELECT DISTINCT target FROM trajectories", 1),
+    "tool": ("SELECT DISTINCT tool_name FROM tool_calls", 1),
 }
 """Parameters of ready queries that name something stored: where the names are, and in how many columns."""
+VALUES: dict[str, tuple[str, ...]] = {
+    "label": ("LACKING", "PRESENT"),
+    "party": get_args(Fault),
+    "status": ("fail", "skip", "pass", "not_pass", "any"),
+    "through": ("contrast", "contract"),
+    "unit": ("wall", "cpu", "usd"),
+}
+"""Parameters of ready queries that take one of a few words: another finds no row, and says nothing."""
 
 
 def _meant(given: Mapping[str, str], warehouse: Warehouse) -> dict[str, str]:
@@ -202,6 +213,18 @@ def _meant(given: Mapping[str, str], warehouse: Warehouse) -> dict[str, str]:
             rows = [row for frame in warehouse.stream(where) for row in frame.iter_rows()]
             names = {str(row[column]): str(row[0]) for column in range(width) for row in rows}
             meant[parameter] = chosen_name(parameter, meant[parameter], names)
+    for parameter, values in VALUES.items():
+        if parameter in meant:
+            word = meant[parameter]
+            alike = {value.casefold(): value for value in values}
+            meant[parameter] = chosen_name(parameter, alike.get(word.casefold(), word), values)
+    if "trajectory" in meant:  # one that is gone may be asked for too: what came of it stays
+        begin = {"begin": meant["trajectory"]}
+        found = warehouse.head(
+            "SELECT trajectory_id FROM trajectories WHERE starts_with(trajectory_id, $begin)", begin, rows=2
+        )
+        ids = [str(row[0]) for frame in found for row in frame.iter_rows()]
+        meant["trajectory"] = ids[0] if len(ids) == 1 else meant["trajectory"]
     return meant
 
 

@@ -55,15 +55,19 @@ def headline(data: ReportData) -> str:
     if data.selected:
         failures = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
         candidates = formatting.count(len(data.selected), "candidate capability", "candidate capabilities")
+        by_hand = sum(row.kept and bool(row.overridden_by) for row in data.selected)
+        kept_by_hand = f" Kept by override: {by_hand}." if by_hand else ""
         if not data.kept:
             return (
                 f"None of {candidates} is shown to separate the agent's failures from its successes: "
                 f"{formatting.count(failures, 'failure')}, each candidate is shown with its reason."
+                f"{kept_by_hand}"
             )
         verb = "separates" if len(data.kept) == 1 else "separate"
         return (
             f"{len(data.kept)} of {candidates} {verb} the agent's failures from its successes: "
             f"{explained(data):,} of {formatting.count(failures, 'failure')} lack one of them."
+            f"{kept_by_hand}"
         )
     if data.nothing_found and data.triage:
         return nothing_found(data)
@@ -132,6 +136,14 @@ def fault_shares(triage: Sequence[Triage]) -> dict[str, tuple[int, dict[str, int
         order = ["passed", *_FAULTS.values()]
         counted[target] = (len(own), {name: counts[name] for name in order if counts[name]})
     return counted
+
+
+def put_aside(data: ReportData, target: str) -> str:
+    """Say how many of a target's runs enter no rate, as their task is put aside; empty where none are."""
+    tasks = {row.task_id for row in data.suspects if row.aside}
+    runs = [_became(row) for row in data.triage if row.target == target and row.task_id in tasks]
+    parts = [f"{n} of those {name}" for name in ("passed", _FAULTS["agent"]) if (n := runs.count(name))]
+    return f" Of tasks put aside, so in no rate below: {', '.join(parts)}." if parts else ""
 
 
 def played(data: ReportData) -> dict[str, tuple[str, ...]]:

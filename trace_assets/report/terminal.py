@@ -24,6 +24,7 @@ from trace_assets.report.headline import (
     headline,
     nothing_found,
     played,
+    put_aside,
     who_played,
 )
 
@@ -31,6 +32,8 @@ MOST_GROUNDS = 2
 """Grounds of a decision that the table tells: with all of them one candidate would fill the screen."""
 MOST_CANDIDATES = 10
 """Candidates that the table shows, unless more are kept: a screen or two."""
+NARROWEST_TABLE = 76
+"""Characters a screen must have for the table: with fewer its last column is cut."""
 MOST_FALLEN = 12
 """Proposals that became nothing which are told."""
 
@@ -39,7 +42,10 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
     """Print whose failures these are, and every candidate with its figures and the decision."""
     for target, (judged, shares) in fault_shares(data.triage).items():
         parts = ", ".join(f"{n} {name}" for name, n in shares.items())
-        console.print(f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.", soft_wrap=True)
+        console.print(
+            f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.{put_aside(data, target)}",
+            soft_wrap=True,
+        )
     if data.nothing_found and data.triage:
         console.print(f"{escape(nothing_found(data))} {escape(WHAT_HELPS)}", soft_wrap=True)
         for why in fallen(data)[:MOST_FALLEN]:
@@ -50,7 +56,10 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
         return
     for target, policies in played(data).items():
         console.print(f"[bold]{escape(target)}[/]: {escape(who_played(policies))}", soft_wrap=True)
-    console.print(capability_table(data, wide=console.width >= 110))
+    if console.width < NARROWEST_TABLE:
+        _print_candidates(data, console)
+    else:
+        console.print(capability_table(data, wide=console.width >= 110))
     hidden = len(data.contrasts) - len(_shown(data))
     if hidden:
         more = formatting.count(hidden, "more candidate")
@@ -83,6 +92,24 @@ def print_loop(data: ReportData, console: Console) -> None:
         if rows:
             console.print(table(data))
     console.print(f"[bold]{escape(headline(data))}[/]", soft_wrap=True)
+
+
+def _print_candidates(data: ReportData, console: Console) -> None:
+    """Print the candidates of the table below each other, for a screen that cannot hold its columns."""
+    decisions = {(row.target, row.capability_id): row for row in data.selected}
+    shares = {(row.target, row.capability_id): row for row in data.decisive}
+    for row in _shown(data):
+        key = (row.target, row.capability_id)
+        name = data.names.get(row.capability_id, row.capability_id)
+        figures = (
+            f"gap {formatting.share(row.gap, row.gap_low, row.gap_high)} "
+            f"(n = {row.n_failed_relevant + row.n_passed_relevant}), "
+            f"coverage {formatting.share(row.coverage, row.coverage_low, row.coverage_high)} "
+            f"(n = {row.n_failed}), q {formatting.p_value(row.q_value)}"
+        )
+        console.print(f"\n[bold]{escape(name)}[/] [dim]{escape(row.target)}[/]\n{escape(figures)}")
+        console.print(_decision(decisions.get(key)) + _told(shares.get(key)))
+    console.print()
 
 
 def capability_table(data: ReportData, *, wide: bool = True) -> Table:

@@ -1,4 +1,4 @@
-"""What a name on the command line stands for: itself, or the only known one that begins so."""
+"""What a name on the command line stands for: itself, or the only known one that begins so or holds it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ def chosen_name(kind: str, wanted: str, known: Mapping[str, str] | Collection[st
 
     Args:
         kind: What it names, such as `policy`.
-        wanted: A name or its beginning; of a name with a provider (`served/small-model`) also the rest.
+        wanted: A name or its beginning; of a name with a provider (`served/small-model`) also the rest. Where
+            none begins so, a part: `sft` of `ft:gpt-4.1:tau2-sft`.
         known: All names; a mapping says what each stands for, so that a thing may have several.
 
     Raises:
-        InputError: Nothing, or several things, begin so.
+        InputError: Nothing, or several things, begin so or hold it.
 
     >>> chosen_name("policy", "small", ["served/small-model", "large"])
     'served/small-model'
+    >>> chosen_name("policy", "sft", ["ft:gpt-4.1:tau2-sft", "gpt-4.1"])
+    'ft:gpt-4.1:tau2-sft'
     >>> chosen_name("policy", "a", ["a", "ab"])
     'a'
     >>> chosen_name("capability", "Cancel", {"c1": "c1", "Cancel an order": "c1"})
@@ -35,11 +38,13 @@ def chosen_name(kind: str, wanted: str, known: Mapping[str, str] | Collection[st
     fitting = sorted(
         name for name in names if name.startswith(wanted) or name.rpartition("/")[2].startswith(wanted)
     )
+    how = "begin with" if fitting else "hold"
+    fitting = fitting or sorted(name for name in names if wanted and wanted in name)
     if len({names[name] for name in fitting}) == 1:
         return names[fitting[0]]
     kinds = kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
     if fitting:
-        raise InputError(f"several {kinds} begin with '{wanted}': {_listed(fitting)}; name one of them.")
+        raise InputError(f"several {kinds} {how} '{wanted}': {_listed(fitting)}; name one of them.")
     near = get_close_matches(wanted, sorted(names), 1)
     raise InputError(
         f"no {kind} is called '{wanted}'"

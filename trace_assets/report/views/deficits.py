@@ -13,7 +13,14 @@ from trace_assets.records import Contrast, DecisiveShare, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import cause_rows, error_rows, expected_rows
 from trace_assets.report.data import ReportData
-from trace_assets.report.headline import WHAT_HELPS, fallen, fault_shares, nothing_found, who_played
+from trace_assets.report.headline import (
+    WHAT_HELPS,
+    fallen,
+    fault_shares,
+    nothing_found,
+    put_aside,
+    who_played,
+)
 from trace_assets.report.plots import Point, scatter
 from trace_assets.report.views.evidence import capability_anchor, evidence_links
 
@@ -39,6 +46,7 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
             {
                 "name": target,
                 "n": n,
+                "aside": put_aside(data, target),
                 "words": ", ".join(f"{count} {name}" for name, count in shares.items()),
                 "parts": [
                     {"name": name, "n": count, "tone": _TONES[name], "width": f"{100 * count / n:.2f}"}
