@@ -46,7 +46,9 @@ _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\x00")
 OWN_FORM = (
     "What you write yourself is best JSON lines, one object an episode: 'messages' (OpenAI chat form), "
     "'reward' (0 to 1) or 'success', 'task_id', 'trial', 'target' (where the tasks live), "
-    "'model' (who acted) and 'user_policy' (who played the user, if anybody did)"
+    "'model' (who acted) and 'user_policy' (who played the user, if anybody did); such as "
+    '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "tool_calls": [{"name": "find", '
+    '"arguments": {"id": 1}}]}, {"role": "tool", "content": "..."}], "success": false} (docs/formats.md)'
 )
 """How to write trajectories that come in no known form."""
 
@@ -146,6 +148,8 @@ def expand(paths: Iterable[str | Path], format: str = "auto") -> tuple[list[Path
             raise InputError(f"the folder {path} cannot be read ({error.strerror}).") from error
         if not fitting:
             said = f"none of its {len(found):,} files is in a known form"
+            if found and isinstance(first := choose(found[0], format), Problem):
+                said += f" ({found[0].relative_to(path)}: {first.message.partition(', which is none')[0]})"
             raise InputError(f"the folder {path} holds no trajectories: {said}. {OWN_FORM}.")
         runs = {one.parent for one in fitting if is_run_file(one)}
         rest = set(found) - set(fitting)
