@@ -491,6 +491,65 @@ def test_what_is_promising_says_how_much_more_would_decide(changes: dict[str, An
     assert (found.more_tasks is None) is (changes != {"n_passed_relevant": 5})
 
 
+@pytest.mark.parametrize(
+    ("failures", "a_task", "verdict", "words"),
+    [
+        (1, 1, "seen once", "seen once: one failure lacks it; so far "),
+        (3, 3, "seen once", "seen once: 3 failures lack it, all of one task; so far "),
+        (2, 1, "promising", "promising: "),
+    ],
+)
+def test_what_the_failures_of_one_task_lack_is_no_promise(
+    failures: int, a_task: int, verdict: str, words: str
+) -> None:
+    labels, triage = study({"c": range(failures)})
+    triage = [
+        one.model_copy(update={"task_id": f"x/{n // a_task if n < failures else n}"})
+        for n, one in enumerate(triage)
+    ]
+    (found,) = select_matrix([row(n_passed_relevant=5)], LabelMatrix.build(labels, triage, "t"), Selection())
+    assert (found.verdict, found.kept) == (verdict, False) and found.reason.startswith(words)
+    assert (found.more_tasks is None) is (verdict == "seen once")
+
+
+def test_a_promising_lack_says_of_how_few_failures_it_may_be_the_cause() -> None:
+    causes = [
+        LackCause(trajectory_id=f"r{i:03}", capability_id="c", target="t", decisive="no", judge="x")
+        for i in range(4)
+    ]
+    matrix = LabelMatrix.build(*study({"c": range(6)}), "t", causes)
+    (found,) = select_matrix([row(n_passed_relevant=5)], matrix, Selection())
+    assert "would decide; it may have decided 2 of the 6 failures that lack it; so far " in found.reason
+
+
+def test_a_broad_one_whose_cases_are_kept_leads_to_them() -> None:
+    labels, triage = study({"a": range(30), "b": range(30, 60), "wide": range(60)})
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+    parents = {"a": "wide", "b": "wide", "wide": None}
+    matrix = LabelMatrix.build(labels, triage, "t")
+    found = {one.capability_id: one for one in select_matrix(rows, matrix, Selection(), parents=parents)}
+    assert (found["wide"].verdict, found["wide"].kept) == ("cases kept", False)
+    assert found["wide"].reason.startswith(
+        "its cases 'a', 'b' are kept; its failures are already covered by "
+    )
+    # Where it fails by itself its cases are named as well.
+    passed = {"wide": range(100, 150)}
+    labels, triage = study({"a": range(30), "wide": [*range(30), *range(100, 130)]}, passed)
+    rows = contrast(labels, triage, ContrastSection(resamples=200, permutations=500), "t")
+    matrix = LabelMatrix.build(labels, triage, "t")
+    found = {one.capability_id: one for one in select_matrix(rows, matrix, Selection(), parents=parents)}
+    assert found["wide"].reason.startswith("its case 'a' is kept; ")
+
+
+def test_an_umbrella_that_is_kept_names_what_says_more_exactly_what_is_lacking() -> None:
+    lacking = {"umbrella": range(80), "part": range(50), "beyond": range(70, 90)}
+    few = {"part": [*range(50), *range(100, 104)], "beyond": [*range(70, 90), *range(100, 104)]}
+    found = decide(*study(lacking, few))
+    assert found["umbrella"].kept and found["part"].verdict == found["beyond"].verdict == "promising"
+    assert "; promising, and more exactly what some of these lack: 'PART'" in found["umbrella"].reason
+    assert "BEYOND" not in found["umbrella"].reason, "half of its failures are others"
+
+
 def test_what_a_person_has_kept_comes_first_among_what_was_not_found() -> None:
     labels, triage = study(
         {"a": range(60), "b": range(9), "c": range(8)}, {name: range(105) for name in "abc"}

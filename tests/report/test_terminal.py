@@ -130,6 +130,11 @@ def test_the_table_shows_a_screen_of_candidates_and_counts_the_others(diagnosed:
     assert text.index("c29") < text.index("c28") < text.index("c00") < text.index("c07")
     assert "c08" not in text and "20 more candidates, none of them kept: trace sql gap_table" in text
     assert "more candidate" not in shown(diagnosed)
+    once = [decided.model_copy(update={"verdict": "seen once", "reason": "seen once: one failure lacks it"})]
+    once = [one.model_copy(update={"kept": False}) for one in once]
+    told = replace(diagnosed, selected=once, contrasts=[row])
+    assert shown(told).count("seen once") == 1 and "one failure lacks it" in " ".join(shown(told).split())
+    assert deficits_view(told)["groups"][0]["counts"] == "1 seen once"
 
 
 def test_nothing_is_said_of_repairs_where_no_run_can_be_replayed(diagnosed: ReportData) -> None:

@@ -75,6 +75,9 @@ class Contrast(Record):
     """Lucky passes that are relevant and left out of ER+ (`triage.lucky_passes`)."""
 
 
+Decision = Literal["kept", "override", "promising", "seen once", "cases kept", "rejected"]
+
+
 class SelectedCapability(Record):
     """Row of the table `selected_capabilities`: the decision on every candidate, with its reason."""
 
@@ -91,9 +94,10 @@ class SelectedCapability(Record):
     """Why it was kept or rejected, in words with the figures."""
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
-    verdict: Literal["kept", "override", "promising", "rejected"] | None = None
+    verdict: Decision | None = None
     """`promising`: gap and coverage are what is asked for, over all policies with only their uncertainty
-    speaking against it, or else in the runs of one policy alone.
+    speaking against it, or else in the runs of one policy alone. `seen once`: the same, but the failures of
+    one task alone lack it. `cases kept`: narrower ones that are cases of it are kept instead.
     `override`: it is kept because `selection.overrides` names it, and was not found."""
     overridden_by: str = ""
     """The reason that `selection.overrides` gives; empty where it stands on its own."""

@@ -203,7 +203,7 @@ def _decision(decision: SelectedCapability | None) -> str:
     said = formatting.decision(decision.verdict, decision.kept)
     found = decision.kept and not decision.overridden_by
     word = f"[bold green]{said}, {decision.rank}[/]" if found else f"[yellow]{said}[/]"
-    return f"{word}\n{escape(_first(decision.reason.removeprefix('promising: ')))}"
+    return f"{word}\n{escape(_first(decision.reason.removeprefix(f'{decision.verdict}: ')))}"
 
 
 def _first(reason: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
 from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
-from trace_assets.records import Contrast, DecisiveShare, SelectedCapability
+from trace_assets.records import Contrast, Decision, DecisiveShare, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import cause_rows, error_rows, expected_rows
 from trace_assets.report.data import ReportData
@@ -167,9 +168,20 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
         "n_tasks": max(row.n_tasks for row in contrasts),
         "kept": [row for row in rows if row["kept"]],
         "rejected": [row for row in rows if not row["kept"]],
-        "n_promising": sum(row["decision"] == "promising" for row in rows),
+        "counts": _counts(row["decision"] for row in rows if not row["kept"]),
         "fold": any(row.kept for row in data.selected),  # what was found comes first, the rest on a click
     }
+
+
+def _counts(decisions: Iterable[str]) -> str:
+    """Say how many candidates each decision was made on; nothing of what is not decided yet.
+
+    >>> _counts(["rejected", "seen once", "rejected"])
+    '1 seen once, 2 rejected'
+    """
+    counts = Counter(decisions)
+    order = [word for word in get_args(Decision) if counts[word]]
+    return ", ".join(f"{counts[word]:,} {word}" for word in order)
 
 
 def _with_code(text: str) -> Markup:
