@@ -68,6 +68,31 @@ def test_a_ban_that_no_task_contradicts_stands(demands: dict[str, list[ExpectedA
     assert not refuted(demands)
 
 
+def left_alone(number: int) -> Transcript:
+    trip = f"T-10{number}"
+    seen = call("get_trip", f'{{"trip_id": "{trip}", "kind": "single"}}', trip_id=trip)
+    other = call("move_trip", "{}", trip_id="T-99", day="2031-05-01")
+    return transcript(user(f"Please move my trip {trip}."), seen, other, agent("No."), task=f"x/{number}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field", "refutes"),
+    [(5, "kind", True), (2, "kind", True), (1, "kind", False), (5, "fare", False)],
+)
+def test_a_state_that_runs_leave_alone_is_no_ban_where_tasks_demand_the_call_in_it(
+    wanted: int, field: str, refutes: bool
+) -> None:
+    detector, proposal = (
+        family("write_against_state"),
+        Proposal({**BAN, "field": field}, "Refrain", "", ("move",)),
+    )
+    made = [left_alone(number) for number in range(5)]
+    codes = np.array([[CODES[detector.label(one, proposal.args).label] for one in made]], dtype=np.int8)
+    assert CODES["LACKING"] not in codes
+    demands = {f"x/{number}": [wants(number)] if number < wanted else [] for number in range(5)}
+    assert demanded([(detector, proposal)], codes, made, demands) == [refutes]
+
+
 def test_few_demands_among_many_refute_nothing() -> None:
     demands = {f"x/{number}": [wants(number)] if number < 2 else [] for number in range(10)}
     assert not refuted(demands, runs=10), "two of ten: ground truths are wrong here and there"

@@ -62,8 +62,49 @@ def demanded(
                 known += 1
                 if _is_demanded(detector, proposal, one, expected[one.task_id]):
                     wanted.append(one.task_id)
-        refuted.append(len(set(wanted)) >= MIN_DEMANDED and len(wanted) > DEMANDED * known)
+        refuted.append(
+            (len(set(wanted)) >= MIN_DEMANDED and len(wanted) > DEMANDED * known)
+            or (
+                detector.name == "write_against_state"
+                and _in_state(proposal, codes[row], transcripts, expected)
+            )
+        )
     return refuted
+
+
+def _in_state(
+    proposal: Proposal, codes: Codes, transcripts: Sequence[Transcript], expected: Expected
+) -> bool:
+    """Tell whether tasks demand a call on objects in the very state in which runs leave it.
+
+    A state that most runs leave alone is no rule: who is asked for what only insured trips allow mostly has
+    none. Tasks whose runs did not make the call speak as loud as those whose runs made it.
+    """
+    args = proposal.args
+    wanted, known = set[str](), set[str]()
+    for one, code in zip(transcripts, codes, strict=True):
+        names = {args["tool"], *(step.called for step in one.steps if step.tool == args["tool"])}
+        objects = {
+            normal(flat(action.arguments).get(args["argument"]))
+            for action in expected.get(one.task_id, ())
+            if action.name in names
+        }
+        first = (
+            next(
+                (
+                    seen.fields[args["field"]]
+                    for seen in one.observations.get(name, ())
+                    if args["field"] in seen.fields
+                ),
+                "",
+            )
+            for name in objects
+        )
+        if args["value"] in first:
+            wanted.add(one.task_id)
+        elif code != NA and one.task_id in expected:
+            known.add(one.task_id)
+    return len(wanted) >= MIN_DEMANDED and len(wanted) > DEMANDED * len(wanted | known)
 
 
 def _is_demanded(

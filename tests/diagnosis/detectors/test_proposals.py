@@ -285,6 +285,29 @@ def test_a_state_in_which_three_refrain_is_proposed() -> None:
     assert one.args["cues"] == ["refund"] and one.args["tool"] == "refund_item"
 
 
+@pytest.mark.parametrize(
+    ("policy", "habit"),
+    [
+        ("", False),
+        ("Greet the customer.", False),  # it gives no rules: these are found in what runs do
+        ("Items may be refunded within a month, unless they were worn.", True),
+        ("Items whose window is closed cannot be refunded.", False),
+        ("## Refunding an item\nThis is only possible while the window is open.", False),
+        ("## Refunding an item\nOnly unworn things.\nThe window cannot be extended.", True),
+        ("Items may be refunded once. Never cancel what is closed.", True),  # of another deed
+    ],
+)
+def test_what_runs_do_is_no_rule_of_a_policy_that_rules_otherwise(policy: str, habit: bool) -> None:
+    runs = [*each("refund", "look", "pay", count=6), *each("hello", count=12)]
+    runs += [[REFUND, SHUT, agent("no")]] * 3
+    made = [transcript(*parts, task=f"x/{number}") for number, parts in enumerate(runs)]
+    (one,) = of_closed(WriteAgainstState().propose(Corpus(made, policy=policy)))
+    assert (
+        one.name == "Refrain from refunding the item when its window is closed" + ", as most runs do" * habit
+    )
+    assert one.description.startswith("No sentence of the policy says so") is habit
+
+
 def test_the_other_way_of_half_of_those_who_refrain_is_named() -> None:
     bare, handed = [REFUND, SHUT, agent("no")], [REFUND, SHUT, HANDED]
     (one,) = of_closed(states(bare, bare, handed, handed))

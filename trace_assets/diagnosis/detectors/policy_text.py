@@ -64,7 +64,7 @@ FORBIDS = re.compile(
 _PAST = re.compile(
     r"\b(already|past|expired|elapsed|over|ended|finished|begun|started|closed|took place|gone)\b"
 )
-_ALLOWS = re.compile(r"\b(can|may|only|must|should|allowed)\b")
+ALLOWS = re.compile(r"\b(can|may|only|must|should|allowed)\b")
 _AFTER = re.compile(r"\b(?:after|once)\b([^.;]*)")
 _WITHOUT = re.compile(r"\bwithout changing (?:the |its |their )?([^.;:]*)")
 _TALKS = re.compile(r"\b(?:ask|tell|inform|remind|respond to) (?:the |a )?(?:user|customer)s?\b")
@@ -274,7 +274,7 @@ class PolicyText:
         for sentence in about:
             clause = _AFTER.search(sentence.text)
             allowed = sentence.text[: clause.start()] if clause else ""
-            if clause is None or not _ALLOWS.search(allowed):
+            if clause is None or not ALLOWS.search(allowed):
                 continue
             before = _done_tools(clause.group(1), tool, known)
             words = WORD.findall(allowed)

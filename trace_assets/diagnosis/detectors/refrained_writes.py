@@ -11,17 +11,28 @@ from typing import Any, NamedTuple
 from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.policy_rules import kinds_banned
+from trace_assets.diagnosis.detectors.policy_text import ALLOWS, FORBIDS
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, strings
-from trace_assets.diagnosis.detectors.verbs import things
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import (
+    WORD,
+    has_stem,
+    means,
+    names_change,
+    same_verb,
+    things,
+    verb_of,
+)
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, last_name, noun, spoken
 
 MIN_USES = 3
 MAX_VALUES = 8
 """A field with more values than this is not a state."""
 MIN_STATES = 2
 """Tasks with the tool called in another state, where no word of the user tells that it was asked for."""
+MIN_WORD = 3
+"""Letters up to which a value, or a part of a field's name, stands in any sentence: yes, no, id."""
 SPECIAL = 0.5
 """How many times as often, at most, runs may refrain in that other state."""
 INSTEAD_SHARE = 0.5
@@ -63,7 +74,8 @@ class WriteAgainstState:
                     for own in [args, args | {"cues": asked, "unless": others}] if asked else [args]:
                         instead = self._instead(corpus, own)
                         if instead is not None:
-                            proposals.append(_proposal(own | {"instead": instead}))
+                            said = is_said(corpus, tool, field, value)
+                            proposals.append(_proposal(own | {"instead": instead}, said))
         return proposals
 
     def _decisions(self, corpus: Corpus, args: Mapping[str, Any], values: Sequence[str]) -> list[Decision]:
@@ -206,7 +218,32 @@ class WriteAgainstState:
         return step.tool in corpus.mutating and (name in step.objects or not step.objects)
 
 
-def _proposal(args: dict[str, Any]) -> Proposal:
+def is_said(corpus: Corpus, tool: str, field: str, value: str) -> bool:
+    """Tell whether a policy may say what runs do: a sentence about a tool has the field or its value.
+
+    Under a heading that names what the tool does, a sentence without a verb of another deed is about it too.
+    A policy that gives no rules for the tool leaves them to be found: there, what runs do stands for it.
+    """
+    tools, verb = sorted(corpus.mutating & corpus.agent_tools.keys()), verb_of(tool)
+    parts = [part for part in spoken(last_name(field)).split() if len(part) > MIN_WORD]
+    ruled = False
+    for sentence in corpus.policy.sentences:
+        if not FORBIDS.search(sentence.text) and not ALLOWS.search(sentence.text):
+            continue
+        words = sentence.words
+        above = any(same_verb(verb, word) for word in WORD.findall(sentence.heading))
+        about = any(same_verb(verb, word) for word in words) or (above and not names_change(words))
+        if not about or not means(f"{sentence.heading} {sentence.text}", tool, tools):
+            continue
+        ruled = True
+        if (parts and all(has_stem(words, part) for part in parts)) or (
+            len(value) > MIN_WORD and spoken(value) in sentence.text
+        ):
+            return True
+    return not ruled
+
+
+def _proposal(args: dict[str, Any], told: bool) -> Proposal:
     tool, field, value, instead = (str(args[name]) for name in ("tool", "field", "value", "instead"))
     when, said = f"its {noun(field)} is {value}", ""
     subject: tuple[str, ...] = (tool, field, value)
@@ -217,8 +254,10 @@ def _proposal(args: dict[str, Any]) -> Proposal:
     return Proposal(
         args=args,
         name=f"Refrain from {gerund(tool)} when {when}"
+        + ("" if told else ", as most runs do")
         + (f"; {imperative(instead)} instead" if instead else ""),
-        description=(
+        description=("" if told else "No sentence of the policy says so: it is what most runs do. ")
+        + (
             f"When the {noun(str(args['argument']))} was last seen with {spoken(field)} '{value}', do not "
             f"call '{spoken(tool)}' on it even if the user asks for it{said}"
             + (f": use '{spoken(instead)}'." if instead else ".")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 
 _READING_ELSEWHERE = """
@@ -272,6 +272,19 @@ def _speaks_of(text: str, tool: str) -> bool:
     return any(same_verb(verb, word) for word in words) and any(has_stem(words, one) for one in acted)
 
 
+def means(sentence: str, tool: str, tools: Sequence[str]) -> bool:
+    """Tell whether a sentence means a tool, and not another one that does the same with something else.
+
+    >>> tools = ["change_booking_seats", "change_booking_flights"]
+    >>> [means("no flight of a saver booking can be changed.", one, tools) for one in tools]
+    [False, True]
+    """
+    alike = [one for one in tools if one != tool and same_verb(verb_of(tool), verb_of(one))]
+    own = set(things(tool)).difference(*(things(one) for one in alike)) if alike else set()
+    words = WORD.findall(sentence)
+    return not own or any(word.startswith(one[: max(3, len(one) - 2)]) for one in own for word in words)
+
+
 def names_deed(text: str, tool: str) -> bool:
     """Tell whether a text has a form of a tool's verb.
 
@@ -280,6 +293,15 @@ def names_deed(text: str, tool: str) -> bool:
     """
     verb = verb_of(tool)
     return any(same_verb(verb, word) for word in WORD.findall(text.lower()))
+
+
+def names_change(words: Iterable[str]) -> bool:
+    """Tell whether one of some words is a form of a verb that changes something, and of no noun.
+
+    >>> names_change(["never", "extended"]), names_change(["while", "the", "order", "is", "open"])
+    (True, False)
+    """
+    return any(same_verb(verb, word) for word in words for verb in WRITING - NOUNS - ELSEWHERE)
 
 
 def speaks_of(text: str, tool: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
@@ -25,7 +25,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
-from trace_assets.diagnosis.detectors.verbs import same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.verbs import means, things
 from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
@@ -87,7 +87,7 @@ class WriteAgainstRule:
                     *_of_past(corpus, tool, records),
                     *_of_windows(corpus, tool, records),
                 )
-                if _means(one[2], tool, tools)
+                if means(one[2], tool, tools)
             ]
             state = usual_state(corpus, tool, argument, records) if rules else {}
             for rule, words, sentence, subject in rules:
@@ -194,19 +194,6 @@ def _proposal(
         ),
         subject=(tool, *(part for part in subject if part)),
     )
-
-
-def _means(sentence: str, tool: str, tools: Sequence[str]) -> bool:
-    """Tell whether a sentence means a tool, and not another one that does the same with something else.
-
-    >>> tools = ["change_booking_seats", "change_booking_flights"]
-    >>> [_means("no flight of a saver booking can be changed.", one, tools) for one in tools]
-    [False, True]
-    """
-    alike = [one for one in tools if one != tool and same_verb(verb_of(tool), verb_of(one))]
-    own = set(things(tool)).difference(*(things(one) for one in alike)) if alike else set()
-    words = re.findall(r"[a-z]+", sentence)
-    return not own or any(word.startswith(one[: max(3, len(one) - 2)]) for one in own for word in words)
 
 
 def argument_of(corpus: Corpus, tool: str) -> str | None:
