@@ -171,6 +171,24 @@ def test_what_a_model_says_of_a_lack_decides_between_lacks() -> None:
     assert (cause.capability, cause.repaired) == ("often", True)
 
 
+def test_of_lacks_that_each_decided_the_end_the_first_is_named_and_then_the_narrowest() -> None:
+    everything = [capability(name, None) for name in ("broad", "early", "late")]
+    labels = [lacks("r1", one.capability_id, 1, by="model:m") for one in everything]
+    figures = [contrast("broad", 0.9, 0), contrast("early", 0.2, 0), contrast("late", 0.5, 0)]
+    at = {"broad": (3, 5), "early": (5, 3), "late": (4,)}
+    judged = {
+        key: row.model_copy(update={"evidence": at[name]})
+        for name in at
+        for key, row in said(name, "yes").items()
+    }
+    assert one_cause(labels, everything, contrasts=figures, judged=judged).capability == "broad"
+    wider = [
+        row.model_copy(update={"n_failed_relevant": 40 if row.coverage == 0.9 else 9}) for row in figures
+    ]
+    assert one_cause(labels, everything, contrasts=wider, judged=judged).capability == "early"
+    assert one_cause(labels[1:], everything, contrasts=figures, judged=judged).capability == "early"
+
+
 def test_lacks_that_decided_nothing_explain_nothing() -> None:
     judged = said("style", "no")
     cause = one_cause([lacks("r1", "style", 1)], [capability("style")], judged=judged)

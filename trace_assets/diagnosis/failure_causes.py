@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
@@ -75,17 +76,20 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     Of several lacks one whose repair made the run pass comes first, then one of which a model says that it
     decided the end; what is lacking in nearly every failure and in no success comes after what says more
     (`restates_outcome`). Then one that was proposed with this very failure as its witness, one that fits how
-    the run differs from what is expected, then the one that more of the failures and fewer of the passed runs
-    show. A lack of which the model says that it did not decide the end explains nothing. Where a model
-    proposed cases, these come before other lacks that decided the end as much, and what arises in fewer runs
-    before what arises in more. Whoever labels knows less than whoever proposed (not how runs ended, nor what
-    was expected): where no label explains a failure, it is the candidate that was proposed with this very
-    failure as its witness. Which message decided it is found apart from that, see `Decisive`, by these of its
-    rules.
+    the run differs from what is expected, then what the model shows by an earlier message (`_first`), then
+    the one that more of the failures and fewer of the passed runs show. A lack of which the model says that
+    it did not decide the end explains nothing. Where a model proposed cases, these come before other lacks
+    that decided the end as much, and what arises in fewer runs before what arises in more. Whoever labels
+    knows less than whoever proposed (not how runs ended, nor what was expected): where no label explains a
+    failure, it is the candidate that was proposed with this very failure as its witness. Which message
+    decided it is found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
     rank, breadth = _ranks(diagnosed), _breadths(diagnosed)
+    relevant = {
+        row.capability_id: row.n_failed_relevant + row.n_passed_relevant for row in diagnosed.contrasts
+    }
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
     parents = {one.parent for one in diagnosed.capabilities}
@@ -120,6 +124,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 # The child says it more exactly than its parent.
                 CHILDREN in by_id[label.capability_id].detector_args or label.capability_id in parents,
                 breadth.get(label.capability_id, 0),
+                *_first(label, diagnosed, relevant),
                 rank[label.capability_id],
                 label.capability_id,
             ),
@@ -158,6 +163,19 @@ def _judged(label: Label, diagnosed: Diagnosed) -> str | None:
     """Return whether a model says that a lack decided the end; None where it was not asked."""
     said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
     return said.decisive if said is not None else None
+
+
+def _first(label: Label, diagnosed: Diagnosed, relevant: Mapping[str, int]) -> tuple[float, int]:
+    """Return the first message with which a model shows that a lack decided the end, and how broad it is.
+
+    Each of several lacks may have sunk a run: what comes first did, and what comes later did so no more. Of
+    those that begin with the same message the one that fewest runs need says it most exactly. Where no model
+    shows a message nothing is returned that tells lacks apart.
+    """
+    said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
+    if said is None or not said.evidence:
+        return inf, 0
+    return min(said.evidence), relevant.get(label.capability_id, 0)
 
 
 def _harmless(label: Label, diagnosed: Diagnosed) -> bool:
