@@ -58,7 +58,7 @@ def _said(reading: Reading, said: Said, matched: Matched) -> dict[str, Any]:
     }
     kept = {key for key, verdict in said.verdicts.items() if verdict == "kept"}
     same = {key for key, one in said.capabilities.items() if matched.of(run, one) == "same"}
-    others = {key for key in same if run not in said.capabilities[key].proposed_by}
+    others, unread = said.unread.get(run, ((), None))
     return {
         "party": cause.party,
         "away": None if away == float("inf") else int(away),
@@ -66,7 +66,11 @@ def _said(reading: Reading, said: Said, matched: Matched) -> dict[str, Any]:
         "match": (matched.of(run, named) or "none") if named else None,
         "worth": grades.get(cause.capability or ""),
         "among": bool(same),
-        "of_others": [bool(others), bool(others & set(said.lacks.get(run, ())))],
+        "unread": [
+            bool(same & set(others)),
+            bool(same & set(others) & set(said.lacks.get(run, ()))),
+            unread in same,
+        ],
         "lacks": sorted(grades.values()),
         "kept_lacks": sorted(worth for key, worth in grades.items() if key in kept),
     }
@@ -95,9 +99,12 @@ def shares(kept: Sequence[Mapping[str, Any]], way: str) -> dict[str, Share]:
         "wanted capabilities: kept or promising": share(one in GOOD for one in verdicts),
         "wanted capabilities: kept": share(one == "kept" for one in verdicts),
         "the cause is among the candidates": share(own["among"] for own in agent),
-        "the cause is among what other runs proposed": share(own["of_others"][0] for own in agent),
-        "what other runs proposed is labelled, and is the cause": share(own["of_others"][1] for own in agent),
+        "the cause is among the candidates that another run shows too": share(
+            own["unread"][0] for own in agent
+        ),
+        "one of these says the cause and is labelled LACKING": share(own["unread"][1] for own in agent),
         "the capability named says the cause": share(own["match"] == "same" for own in agent),
+        "the same, had nobody read the run for candidates": share(own["unread"][2] for own in agent),
         "the capability named is a deficiency of the run": share((own["worth"] or 0) >= 2 for own in agent),
         "agent's failures without a capability": share(own["named"] is None for own in agent),
         "LACKING occurs": labels("lacks", 1),

@@ -25,6 +25,8 @@ from tests.truth.scores import Share, score_labels, share
 from tests.truth.unread import figures as unread_figures
 from tests.truth.unread import unread
 from trace_assets.assets.failure_causes import diagnosed_targets
+from trace_assets.diagnosis.detector_analyst import DETECTORS
+from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.records import Capability, FailureCause, Task
 from trace_assets.study import Study
 
@@ -46,6 +48,8 @@ class Said:
         lacks: By run: what it lacks, as passes and labellers agree.
         decided: By run: those lacks of which a model says that they decided the end; None where nobody said.
         grades: Of lacks of failed runs, where those can be graded (`grades`).
+        unread: By failed run: the candidates that another run shows too, and the one of these that would be
+            named if nobody had read the run for candidates; labels and causes as they stand.
     """
 
     capabilities: Mapping[str, Capability]
@@ -55,6 +59,7 @@ class Said:
     lacks: Mapping[str, Collection[str]]
     decided: Mapping[str, Collection[str]] | None = None
     grades: Sequence[Grade] = ()
+    unread: Mapping[str, tuple[Collection[str], str | None]] = field(default_factory=dict)
 
 
 @dataclass
@@ -96,7 +101,47 @@ def said_by(outcome: Outcome, readings: Readings | None = None) -> Said:
         lacks,
         decided if diagnosed.judged else None,
         _graded(outcome, readings) if readings is not None else (),
+        {row.trajectory_id: as_unread(diagnosed, row.trajectory_id) for row in causes},
     )
+
+
+def as_unread(diagnosed: Diagnosed, run: str) -> tuple[Collection[str], str | None]:
+    """Return what other runs show, and what would be named for a run from which nothing was proposed.
+
+    A rule's capability is shown by every failure that lacks it, a model's by those that it was proposed from,
+    and a broader one by those of its cases.
+    """
+    shown: dict[object, set[str]] = defaultdict(set)
+    for proposal in diagnosed.proposals:
+        shown[proposal.merged_into].update(proposal.trajectories)
+    failed = {row.trajectory_id for row in diagnosed.triage if row.outcome == "failed"}
+    for label in diagnosed.labels:
+        if label.label == "LACKING" and label.trajectory_id in failed:
+            shown[label.capability_id, DETECTORS].add(label.trajectory_id)
+    cases = {one.capability_id: {one.capability_id} for one in diagnosed.capabilities}
+    for one in diagnosed.capabilities:
+        cases.setdefault(one.parent or "", set()).add(one.capability_id)
+    others = [
+        one
+        for one in diagnosed.capabilities
+        if set().union(
+            *(shown[(case, DETECTORS) if one.detector else case] for case in cases[one.capability_id])
+        )
+        - {run}
+    ]
+    (cause,) = explain(
+        replace(
+            diagnosed,
+            trajectories=[one for one in diagnosed.trajectories if one.trajectory_id == run],
+            triage=[row for row in diagnosed.triage if row.trajectory_id == run],
+            capabilities=others,
+            proposals=[
+                row.model_copy(update={"trajectories": tuple(one for one in row.trajectories if one != run)})
+                for row in diagnosed.proposals
+            ],
+        )
+    )
+    return {one.capability_id for one in others}, cause.capability
 
 
 def _graded(outcome: Outcome, readings: Readings) -> list[Grade]:
@@ -328,6 +373,7 @@ def _joined(parts: Sequence[Said]) -> Said:
         {key: value for one in parts for key, value in one.lacks.items()},
         {key: value for one in decided for key, value in one.items()} if decided else None,
         [grade for one in parts for grade in one.grades],
+        {key: value for one in parts for key, value in one.unread.items()},
     )
 
 

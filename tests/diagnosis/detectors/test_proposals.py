@@ -294,6 +294,7 @@ def test_a_state_in_which_three_refrain_is_proposed() -> None:
         ("Items whose window is closed cannot be refunded.", False),
         ("## Refunding an item\nThis is only possible while the window is open.", False),
         ("## Refunding an item\nOnly unworn things.\nThe window cannot be extended.", True),
+        ("An item can be refunded if any of these is true:\n- It is unworn\n- Its window is open", False),
         ("Items may be refunded once. Never cancel what is closed.", True),  # of another deed
     ],
 )

@@ -226,21 +226,25 @@ def is_said(corpus: Corpus, tool: str, field: str, value: str) -> bool:
     """
     tools, verb = sorted(corpus.mutating & corpus.agent_tools.keys()), verb_of(tool)
     parts = [part for part in spoken(last_name(field)).split() if len(part) > MIN_WORD]
+
+    def names(text: str) -> bool:
+        words = WORD.findall(text)
+        return (len(value) > MIN_WORD and spoken(value) in text) or (
+            bool(parts) and all(has_stem(words, part) for part in parts)
+        )
+
     ruled = False
     for sentence in corpus.policy.sentences:
         if not FORBIDS.search(sentence.text) and not ALLOWS.search(sentence.text):
             continue
-        words = sentence.words
         above = any(same_verb(verb, word) for word in WORD.findall(sentence.heading))
-        about = any(same_verb(verb, word) for word in words) or (above and not names_change(words))
-        if not about or not means(f"{sentence.heading} {sentence.text}", tool, tools):
-            continue
-        ruled = True
-        if (parts and all(has_stem(words, part) for part in parts)) or (
-            len(value) > MIN_WORD and spoken(value) in sentence.text
-        ):
-            return True
-    return not ruled
+        about = any(same_verb(verb, word) for word in sentence.words)
+        about |= above and not names_change(sentence.words)
+        if about and means(f"{sentence.heading} {sentence.text}", tool, tools):
+            ruled = True
+            if names(sentence.text):
+                return True
+    return not ruled or any(map(names, corpus.policy.any_of(tool, tools)))
 
 
 def _proposal(args: dict[str, Any], told: bool) -> Proposal:
