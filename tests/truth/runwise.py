@@ -86,6 +86,9 @@ def shares(kept: Sequence[Mapping[str, Any]], way: str) -> dict[str, Share]:
     def labels(name: str, least: int) -> Share:
         return share(worth >= least for _, own in pairs for worth in own[name])
 
+    def unread(place: int) -> Share:
+        return share(own["unread"][place] for own in agent if "unread" in own)
+
     return {
         "party right": share(one["fault"] == own["party"] for one, own in pairs),
         "party right or shares the fault": share(
@@ -99,12 +102,10 @@ def shares(kept: Sequence[Mapping[str, Any]], way: str) -> dict[str, Share]:
         "wanted capabilities: kept or promising": share(one in GOOD for one in verdicts),
         "wanted capabilities: kept": share(one == "kept" for one in verdicts),
         "the cause is among the candidates": share(own["among"] for own in agent),
-        "the cause is among the candidates that another run shows too": share(
-            own["unread"][0] for own in agent
-        ),
-        "one of these says the cause and is labelled LACKING": share(own["unread"][1] for own in agent),
+        "the cause is among the candidates that another run shows too": unread(0),
+        "one of these says the cause and is labelled LACKING": unread(1),
         "the capability named says the cause": share(own["match"] == "same" for own in agent),
-        "the same, had nobody read the run for candidates": share(own["unread"][2] for own in agent),
+        "the same, had nobody read the run for candidates": unread(2),
         "the capability named is a deficiency of the run": share((own["worth"] or 0) >= 2 for own in agent),
         "agent's failures without a capability": share(own["named"] is None for own in agent),
         "LACKING occurs": labels("lacks", 1),

@@ -21,16 +21,17 @@ UNGRADED = ("LACKING", "the capability named is a deficiency")
 WAYS = ("detectors, domain left out", "detectors alone", "as diagnosed")
 PAGE = (TABLES / "whole_sets.md").read_text("utf-8")
 OTHERS = (
-    "the cause is among what other runs proposed",
-    "what other runs proposed is labelled, and is the cause",
+    "the cause is among the candidates that another run shows too",
+    "one of these says the cause and is labelled LACKING",
+    "the same, had nobody read the run for candidates",
 )
 POOLED = (
     "party right",
     "decisive message, exact",
     "decisive message, within two",
     "the cause is among the candidates",
-    *OTHERS,
     "the capability named says the cause",
+    *OTHERS,
 )
 
 
