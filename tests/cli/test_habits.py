@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -281,6 +282,30 @@ main.main()
     assert done.stderr.splitlines() == [
         "trace: interrupted; what was finished is kept, the same command goes on from there."
     ]
+
+
+@pytest.mark.parametrize("question", ["confirm('Go on?')", "choose_answer('Go on?', ['yes', 'no'], 'no')"])
+def test_an_interruption_ends_a_question(question: str) -> None:
+    code = f"import polars\nfrom trace_assets.cli.options import confirm, choose_answer\n{question}"
+    asked = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert asked.stderr is not None
+    try:
+        while asked.stderr.read(1) != b"?":
+            assert asked.poll() is None
+        time.sleep(0.5)  # not before it reads: that ends in any case
+        asked.send_signal(signal.SIGINT)
+        assert asked.wait(60) == 1
+    finally:
+        asked.kill()
+        asked.communicate()
+
+
+def test_every_question_can_be_interrupted() -> None:
+    asking = re.compile(r"typer\.(confirm|prompt)\(|click\.(confirm|prompt)\(")
+    files = Path(loudness.__file__).parents[1].rglob("*.py")
+    assert [path.name for path in files if asking.search(path.read_text())] == ["options.py"]
 
 
 def test_an_interruption_of_a_library_that_tidies_up_prints_no_traceback() -> None:

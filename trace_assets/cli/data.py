@@ -20,6 +20,7 @@ from trace_assets.cli.options import (
     Json,
     Public,
     Set,
+    confirm,
     console,
     leave_home_alone,
     open_study,
@@ -117,7 +118,7 @@ def _move_batch(study: Study, remove: str, restore: str, *, yes: bool, as_json: 
             raise InputError(
                 f"say --yes to {asked}; `--restore {remove}` brings it back. Nothing was changed."
             )
-        if not typer.confirm(f"{asked[0].upper()}{asked[1:]}?"):
+        if not confirm(f"{asked[0].upper()}{asked[1:]}?"):
             raise typer.Exit(2)
     with prepare_instance(study.home) as instance:
         place = remove_batch(study, instance, remove, waiting)

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from trace_assets.cli.options import MANY, Config, Json, Set, open_study
+from trace_assets.cli.options import MANY, Config, Json, Set, confirm, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.progress import tell_settings
 from trace_assets.conformance import Finding, tally
@@ -419,7 +419,7 @@ def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
         print_forecast(study, rows, make_console(stderr=True))
     wanted = any(row.calls for row in rows)
     interactive = sys.stdin.isatty() and sys.stderr.isatty()
-    if wanted and interactive and not yes and not typer.confirm("Go on?", default=True, err=True):
+    if wanted and interactive and not yes and not confirm("Go on?", default=True):
         raise typer.Exit(0)
 
 

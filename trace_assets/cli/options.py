@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO, cast
 
+import click
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -344,3 +346,20 @@ def tell_pushed(pushed: Sequence[dict[str, Any]]) -> None:
             + ", ".join(f"{escape(name)} ({size:,} bytes)" for name, size in one["files"]),
             soft_wrap=True,
         )
+
+
+def confirm(question: str, *, default: bool = False) -> bool:
+    """Ask a person at a terminal for yes or no."""
+    _hear_interrupts()
+    return typer.confirm(question, default=default, err=True)
+
+
+def choose_answer(question: str, answers: Sequence[str], default: str) -> str:
+    """Ask a person at a terminal for one of several answers."""
+    _hear_interrupts()
+    return str(typer.prompt(question, type=click.Choice(answers), default=default, err=True))
+
+
+def _hear_interrupts() -> None:
+    """Have Ctrl-C end a question: polars has the system begin a read again that a signal came between."""
+    signal.siginterrupt(signal.SIGINT, True)

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console, Group
 from rich.live import Live
@@ -23,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trace_assets.cli.loudness import Loudness, described, loudness
+from trace_assets.cli.options import choose_answer
 from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import graph
 from trace_assets.errors import TraceError
@@ -328,11 +328,8 @@ def ask_about(
         with paused():
             console.print("Finished work would be made again, and what is there replaced:")
             tell(found, console)
-            said = typer.prompt(
-                "Replace it, keep it and go on with the rest, or stop?",
-                type=click.Choice(["replace", "keep", "stop"]),
-                default="stop",
-                err=True,
+            said = choose_answer(
+                "Replace it, keep it and go on with the rest, or stop?", ("replace", "keep", "stop"), "stop"
             )
         answers: dict[str, Answer] = {"replace": "replace", "keep": "keep"}
         return answers.get(said, "stop")
