@@ -38,7 +38,7 @@ Kind = Literal[
 UNUSABLE = (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError)
 """What reading a row of the wrong shape raises: it is then left out and told of."""
 
-MOST_WORDS = 600
+MOST_WORDS = 1000
 """Characters of a sentence; files of others put whole documents where a word is expected."""
 
 

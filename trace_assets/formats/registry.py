@@ -47,8 +47,8 @@ OWN_FORM = (
     "What you write yourself is best JSON lines, one object an episode: 'messages' (OpenAI chat form), "
     "'reward' (0 to 1) or 'success', 'task_id', 'trial', 'target' (where the tasks live), "
     "'model' (who acted) and 'user_policy' (who played the user, if anybody did); such as "
-    '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "tool_calls": [{"name": "find", '
-    '"arguments": {"id": 1}}]}, {"role": "tool", "content": "..."}], "success": false} (docs/formats.md)'
+    '{"messages": [{"role": "assistant", "tool_calls": [{"name": "find", "arguments": {"id": 1}}]}, '
+    '{"role": "tool", "content": "..."}], "success": false} (docs/formats.md)'
 )
 """How to write trajectories that come in no known form."""
 
