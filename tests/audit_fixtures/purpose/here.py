@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import marshal
 import sys
 import types
 from collections.abc import Collection
@@ -24,21 +25,29 @@ def module(source: str) -> Any:
     return found
 
 
+def _copied(value: Any) -> Any:
+    """Return a copy: as from a sandbox, for nothing that is handed over is the module's own any more."""
+    try:
+        return marshal.loads(marshal.dumps(value))  # a twentieth of what deepcopy takes
+    except ValueError:  # not of plain values alone: what a broken module may say
+        return copy.deepcopy(value)
+
+
 class _Session:
     def __init__(self, played: Any, seed: int) -> None:
         self._played, self.seed = played, seed
-        self.messages = copy.deepcopy(played.reset(seed))
+        self.messages = _copied(played.reset(seed))
         self.actions: list[dict[str, Any]] = []
         self.done = self.truncated = False
 
     def step(self, action: dict[str, Any]) -> dict[str, Any]:
         self.actions.append(action)
-        answer: dict[str, Any] = copy.deepcopy(self._played.step(copy.deepcopy(action)))
+        answer: dict[str, Any] = _copied(self._played.step(_copied(action)))
         self.done, self.truncated = answer["done"], answer["truncated"]
         return answer
 
     def verdict(self) -> dict[str, Any]:
-        found: dict[str, Any] = copy.deepcopy(self._played.verdict())
+        found: dict[str, Any] = _copied(self._played.verdict())
         return found
 
     def close(self) -> None:
@@ -54,12 +63,15 @@ class _Session:
 class _Here:
     def __init__(self, source: str) -> None:
         self._played = module(source)
+        self._tools: Any = None
 
     def tools(self) -> Any:
-        return copy.deepcopy(self._played.tools())
+        if self._tools is None:  # asked for once, as of a sandbox
+            self._tools = _copied(self._played.tools())
+        return self._tools
 
     def oracle(self, seed: int) -> Any:
-        return copy.deepcopy(self._played.oracle(seed))
+        return _copied(self._played.oracle(seed))
 
     def reset(self, seed: int) -> _Session:
         return _Session(self._played, seed)
