@@ -147,6 +147,7 @@ class Subject:
     """Episodes that several checks compare, by the sandbox they were played in."""
     kept: dict[str, object] = field(default_factory=dict)
     """What a judge is shown and has answered, for the checks that share it."""
+    _seeds_of: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def probe(self) -> Probe:
@@ -198,7 +199,9 @@ class Subject:
 
     def seeds_of(self, n: int) -> tuple[int, ...]:
         """Return so many of them."""
-        return self.permutation.inside(audited(self.permutation, n))
+        if n not in self._seeds_of:  # a thousand questions an audit, each a permutation of so many seeds
+            self._seeds_of[n] = self.permutation.inside(audited(self.permutation, n))
+        return self._seeds_of[n]
 
 
 def audited_target(
