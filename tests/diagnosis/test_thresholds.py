@@ -116,7 +116,7 @@ def test_an_agreement_can_be_overridden_and_everything_is_told_in_order() -> Non
     told = shortcoming(
         row(gap=0.1, coverage=0.1, q_value=0.9, alpha=0.1, n_failed_relevant=1, n_passed_relevant=2), SECTION
     )
-    words = ["1 relevant failures", "2 relevant successes", "gap 0.10", "coverage 0.10", "q value", "alpha"]
+    words = ["1 relevant failure,", "2 relevant successes", "gap 0.10", "coverage 0.10", "q value", "alpha"]
     places = [told.index(word) for word in words]
     assert places == sorted(places) and told.count("; ") == 5
 

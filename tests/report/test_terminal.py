@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from trace_assets.diagnosis.repair.shares import NOT_YET, OF_OTHERS
-from trace_assets.records import DecisiveShare
+from trace_assets.records import DecisiveShare, SuspectTask
 from trace_assets.report.data import ReportData
-from trace_assets.report.headline import headline
+from trace_assets.report.headline import contrasted, headline
+from trace_assets.report.page import render
 from trace_assets.report.terminal import audit_outcome, print_diagnosis, print_found, print_loop
 from trace_assets.report.views.deficits import deficits_view
 
@@ -44,6 +45,27 @@ def test_what_is_kept_comes_last_by_name_and_alone(diagnosed: ReportData) -> Non
         assert line.split() == [str(row.rank), *diagnosed.names[row.capability_id].split(), f"({row.target})"]
     one = replace(diagnosed, selected=[diagnosed.kept[0]])
     assert "1 of 1 candidate capability separates " in headline(one)
+
+
+def test_terminal_and_page_hold_candidates_against_the_same_failures(diagnosed: ReportData) -> None:
+    own = [row for row in diagnosed.triage if row.outcome == "failed" and row.fault == "agent"]
+    task = own[0].task_id
+    row = {"task_id": task, "number": 0, "target": "embedded", "grade": "wrong", "rule": "r", "detail": "d"}
+    suspects = [SuspectTask.model_validate(row | {"aside": True})]
+    left = sum(row.task_id != task for row in own)
+    contrasts = [row.model_copy(update={"n_failed": left}) for row in diagnosed.contrasts]
+    one = replace(diagnosed, contrasts=contrasts, suspects=suspects)
+    assert contrasted(one) == contrasted(replace(one, contrasts=[])) == left < len(own)
+    assert f" of {left} failures lack one of them" in headline(one)
+    assert deficits_view(one)["groups"][0]["n_failed"] == left and f"; {left} in the contrast" in render(one)
+
+
+def test_what_was_not_tested_has_no_p(diagnosed: ReportData) -> None:
+    one = diagnosed.contrasts[0].model_copy(update={"p_value": 0.0123, "q_value": None})
+    data = replace(diagnosed, contrasts=[one], selected=[])
+    assert "0.012" not in shown(data) + render(data)
+    tested = replace(data, contrasts=[one.model_copy(update={"q_value": 0.5})])
+    assert "0.012" in shown(tested) and "p 0.012" in render(tested)
 
 
 def share_of(capability: str, value: float | None, *, partial: bool = False, why: str = "") -> DecisiveShare:

@@ -53,9 +53,12 @@ def shortcoming(
             f"{row.n_passed_relevant} of {row.n_passed} successes"
         )
     reasons = []
-    for side, n in (("failures", row.n_failed_relevant), ("successes", row.n_passed_relevant)):
-        if n < (fewest(section) if rare else section.min_relevant) and not (proven and side == "successes"):
-            reasons.append(f"only {n} relevant {side}, {section.min_relevant} are needed")
+    for one, many, n in (
+        ("failure", "failures", row.n_failed_relevant),
+        ("success", "successes", row.n_passed_relevant),
+    ):
+        if n < (fewest(section) if rare else section.min_relevant) and not (proven and one == "success"):
+            reasons.append(f"only {n} relevant {one if n == 1 else many}, {section.min_relevant} are needed")
     wide = 0.0 if row.gap is None else row.gap
     gap = interval_words(wide, row.gap_low, row.gap_high)
     if apart:

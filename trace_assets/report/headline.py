@@ -53,7 +53,7 @@ def headline(data: ReportData) -> str:
             return f"Taught {taught} {_WAYS.get(arm, f'in one adapter for all (`{arm}`)')}, {rates}."
         return f"No gain is shown: taught {taught} and {arm}, {rates}."
     if data.selected:
-        failures = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
+        failures = contrasted(data)
         candidates = formatting.count(len(data.selected), "candidate capability", "candidate capabilities")
         by_hand = sum(row.kept and bool(row.overridden_by) for row in data.selected)
         kept_by_hand = f" Kept by override: {by_hand}." if by_hand else ""
@@ -79,8 +79,9 @@ def headline(data: ReportData) -> str:
 
 def nothing_found(data: ReportData) -> str:
     """Say that diagnosis proposed nothing, and of how much."""
-    failed = sum(row.outcome == "failed" and row.fault == "agent" for row in data.triage)
-    passed = sum(row.outcome == "passed" for row in data.triage)
+    aside = {row.task_id for row in data.suspects if row.aside}
+    passed = sum(row.outcome == "passed" and row.task_id not in aside for row in data.triage)
+    failed = contrasted(data)
     return (
         f"No candidate capability was found in {formatting.count(failed, 'failure')} of the agent and "
         f"{formatting.count(passed, 'success', 'successes')}."
@@ -115,8 +116,28 @@ def fallen(data: ReportData) -> list[str]:
     ]
 
 
+def contrasted(data: ReportData, target: str = "") -> int:
+    """Return how many of the agent's failures candidates are held against: those that coverage is a share of.
+
+    Fewer than triage leaves to the agent where tasks are put aside, one policy alone is diagnosed, or half of
+    the tasks proposed. Of a target without candidates they are those that some would have been held against.
+
+    Args:
+        data: What was diagnosed.
+        target: Whose failures; all targets' unless given.
+    """
+    counted = {row.target: row.n_failed for row in data.contrasts}
+    aside = {row.task_id for row in data.suspects if row.aside}
+    failed = Counter(
+        row.target
+        for row in data.triage
+        if row.outcome == "failed" and row.fault == "agent" and row.task_id not in aside
+    )
+    return sum(n for name, n in {**failed, **counted}.items() if target in ("", name))
+
+
 def explained(data: ReportData) -> int:
-    """Return how many of the agent's failures lack a kept capability, each failure counted once."""
+    """Return how many of `contrasted` failures lack a kept capability, each failure counted once."""
     failures = {row.target: row.n_failed for row in data.contrasts}
     return sum(round((row.marginal_coverage or 0.0) * failures.get(row.target, 0)) for row in data.kept)
 

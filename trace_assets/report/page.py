@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from trace_assets.report import formatting
 from trace_assets.report.data import MOST_SAMPLES, SAMPLES_KEPT, SAMPLES_REJECTED, ReportData, stage_costs
-from trace_assets.report.headline import headline
+from trace_assets.report.headline import contrasted, headline
 from trace_assets.report.plots import pictured, stylesheet
 from trace_assets.report.views.deficits import deficits_view, gap_plot
 from trace_assets.report.views.environments import (
@@ -189,6 +189,8 @@ def tiles(data: ReportData) -> list[dict[str, str]]:
         failed = [row for row in data.triage if row.outcome == "failed"]
         own = sum(row.fault == "agent" for row in failed)
         of = f"of {formatting.count(len(failed), 'failure')} in {len(data.triage):,} trajectories"
+        if (counted := contrasted(data)) != own:
+            of += f"; {counted:,} in the contrast"
         shown.append(_tile("The agent's own failures", f"{own:,}", of))
     if data.selected:
         shown.append(

@@ -133,7 +133,8 @@ def capability_table(data: ReportData, *, wide: bool = True) -> Table:
     for row in _shown(data):
         decision = decisions.get((row.target, row.capability_id))
         name = escape(data.names.get(row.capability_id, row.capability_id))
-        p, q = formatting.p_value(row.p_value), formatting.p_value(row.q_value)
+        q = formatting.p_value(row.q_value)
+        p = formatting.p_value(None if row.q_value is None else row.p_value)  # without a q it was not tested
         rates = (
             _stacked(row.er_failed, row.er_failed_low, row.er_failed_high, row.n_failed_relevant),
             _stacked(row.er_passed, row.er_passed_low, row.er_passed_high, row.n_passed_relevant)

@@ -16,6 +16,7 @@ from trace_assets.report.asset_report.rollouts import cause_rows, error_rows, ex
 from trace_assets.report.data import ReportData
 from trace_assets.report.headline import (
     WHAT_HELPS,
+    contrasted,
     fallen,
     fault_shares,
     nothing_found,
@@ -164,7 +165,7 @@ def _group(data: ReportData, target: str) -> dict[str, Any]:
         "decided": bool(decisions),
         "plot": Markup(gap_plot(data, target)),
         "played": _with_code(who_played(policies)) if (policies := contrasts[0].policies) else "",
-        "n_failed": max(row.n_failed for row in contrasts),
+        "n_failed": contrasted(data, target),
         "n_tasks": max(row.n_tasks for row in contrasts),
         "kept": [row for row in rows if row["kept"]],
         "rejected": [row for row in rows if not row["kept"]],
@@ -215,10 +216,7 @@ def _without(data: ReportData) -> list[dict[str, Any]]:
     return [
         {
             "name": target,
-            "n": sum(
-                row.target == target and row.outcome == "failed" and row.fault == "agent"
-                for row in data.triage
-            ),
+            "n": contrasted(data, target),
         }
         for target in sorted({row.target for row in data.triage} - proposed)
         if proposed

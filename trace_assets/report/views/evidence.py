@@ -96,7 +96,7 @@ def _candidate(
         "target": one.target if several else "",
         "kept": one.kept,
         "decision": formatting.decision(one.verdict, one.kept),
-        "reason": one.reason,
+        "reason": one.reason.removeprefix(f"{one.verdict}: "),
         "description": capability.description if capability else "",
         "analyst": capability.analyst if capability else "",
         "detector": capability.detector if capability else None,
