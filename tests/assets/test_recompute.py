@@ -202,6 +202,18 @@ def test_another_recipe_of_repair_replays_and_stops_where_nothing_comes_out_othe
 
 
 @pytest.mark.ci
+def test_one_label_by_override_makes_its_rates_and_what_reads_them(loop: Loop) -> None:
+    run = next(one for one in loop.study().store.read(Label) if one.capability_id == CANCEL)
+    said = f'{{"{CANCEL}" = {{"{run.trajectory_id}" = "NA: I read it"}}}}'
+    followed = loop.sync(labels__overrides=said)
+    assert followed - READ_LABELS <= {"config/labels", "report"} | LABELLED | DECIDED | {
+        "curriculum",
+        *PLAYED,
+    }
+    assert "contrast" in followed and not any(name.startswith(("triage", "adapter[")) for name in followed)
+
+
+@pytest.mark.ci
 def test_the_agent_goes_on_only_where_replaying_cannot_tell(loop: Loop) -> None:
     assert loop.sync(repairs__go_on="40") == {"config/repairs", "repairs[embedded]"}
     assert {row.kind for row in loop.study().store.read(Repair)} & {"go on"} == set()

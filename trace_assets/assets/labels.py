@@ -11,6 +11,7 @@ from trace_assets.diagnosis.detector_analyst import Analyst
 from trace_assets.diagnosis.llm.analyst import shortfall
 from trace_assets.diagnosis.llm.context import Context
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, parent_labels
+from trace_assets.diagnosis.overrides import as_asked, check_names, overruled_labels
 from trace_assets.errors import InputError
 from trace_assets.records import (
     BatchCapability,
@@ -144,6 +145,8 @@ class _Done:
         stopped: Whether the cap ended it.
         remarks: Why labels are missing.
         figures: Of the model's calls.
+        said: Labels that a person gave, by capability and run.
+        names: Capability id to name.
     """
 
     labels: list[Label] = field(default_factory=list)
@@ -154,6 +157,8 @@ class _Done:
     stopped: bool = False
     remarks: list[str] = field(default_factory=list)
     figures: dict[str, Figure] = field(default_factory=dict)
+    said: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def begin(self, job: _Job, trajectories: Sequence[Trajectory], stored: Stored) -> None:
         """Plan a job and take what it keeps."""
@@ -183,8 +188,10 @@ def label_batch(study: Study, batch: str) -> StageResult:
         capabilities[capability.target].append(capability)
     known = by_target(read_trajectories(study.store, batch))
     groups = {target: [one.blind() for one in group] for target, group in known.items()}
-    stored = {_key(row): row for row in study.store.read(Label, batch)}
-    done = _Done()
+    said = _overrides(study)
+    names = {one.capability_id: one.name for own in capabilities.values() for one in own}
+    stored = {_key(row): row for row in as_asked(study.store.read(Label, batch), said, names)}
+    done = _Done(said=said, names=names)
     _by_detectors(study, groups, capabilities, stored, done)
     if study.settings.labels.model:
         present = {one.trajectory_id for group in groups.values() for one in group}
@@ -199,10 +206,9 @@ def label_batch(study: Study, batch: str) -> StageResult:
             "set discovery.analyst to 'detectors'."
         )
     study.store.write(done.shown.values(), ShownTranscript, batch)
-    every = [*done.labels, *done.derived]
+    every = overruled_labels([*done.labels, *done.derived], said, names)
     version = study.store.write(every, Label, batch)
     counts = Counter(row.label.lower() for row in every)
-    names = {one.capability_id: one.name for own in capabilities.values() for one in own}
     n = len(every)
     return StageResult(
         version,
@@ -211,6 +217,23 @@ def label_batch(study: Study, batch: str) -> StageResult:
         tables=labels_report(every, names).tables,
         checks=(_complete(done),),
     )
+
+
+def _overrides(study: Study) -> Mapping[str, Mapping[str, str]]:
+    """Return the labels that a person gave.
+
+    Raises:
+        InputError: They are of a capability or a run that there is not.
+    """
+    said = study.settings.labels.overrides
+    if said:
+        capabilities = {
+            name for row in study.store.read(Capability) for name in (row.capability_id, row.name)
+        }
+        check_names("labels.overrides", "candidate's id or name", said, capabilities)
+        runs = study.store.frame(TrajectoryHead)["trajectory_id"].to_list()
+        check_names("labels.overrides", "run", {run for own in said.values() for run in own}, runs)
+    return said
 
 
 def _by_detectors(
@@ -255,7 +278,9 @@ def _by_model(
             new = {_key(row) for row in asked}
             came_in = [*asked, *(row for row in job.spare if _key(row) not in new)]
             done.labels += came_in
-            done.derived += parent_labels([*job.kept, *came_in], asked_for, parents)
+            done.derived += parent_labels(
+                overruled_labels([*job.kept, *came_in], done.said, done.names), asked_for, parents
+            )
     done.figures = {**model_figures(server), **_compaction(done.shown)}
 
 

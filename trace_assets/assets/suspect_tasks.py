@@ -8,6 +8,7 @@ from trace_assets.assets.asset import StageResult, asset
 from trace_assets.diagnosis.expected.facts import Facts, Told
 from trace_assets.diagnosis.expected.lucky import lucky_passes
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
+from trace_assets.diagnosis.overrides import check_names, overruled_suspects
 from trace_assets.records import LuckyPass, SuspectTask, Task, ToldTask
 from trace_assets.resources.analysts import aside_tasks, by_target, open_detectors
 from trace_assets.store.trajectories import read_trajectories
@@ -26,11 +27,18 @@ def write_suspects(study: Study) -> StageResult:
     told: list[Told] = [*study.store.read(Task), *study.store.read(ToldTask)]
     for task in told:
         known.setdefault(task.task_id, task)
-    put_aside = study.settings.triage.suspect_tasks == "aside"
+    section, runs = study.settings.triage, read_trajectories(study.store)
+    # Here and not batch by batch: a run or task of another batch is no unknown one.
+    check_names("triage.run_overrides", "run", section.run_overrides, {one.trajectory_id for one in runs})
+    check_names(
+        "triage.task_overrides", "task that was played", section.task_overrides, {one.task_id for one in runs}
+    )
+    put_aside = section.suspect_tasks == "aside"
     rows = [
         row.model_copy(update={"aside": put_aside and row.grade == "wrong"})
-        for row in suspect_tasks(read_trajectories(study.store), known)
+        for row in suspect_tasks(runs, known)
     ]
+    rows = overruled_suspects(rows, section.task_overrides, runs)
     version = study.store.write(rows, SuspectTask)
     wrong = {row.task_id for row in rows if row.grade == "wrong"}
     aside = aside_tasks(study)

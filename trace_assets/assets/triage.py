@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.failure_causes import tool_use
 from trace_assets.diagnosis.llm.labelling import ModelTriage
-from trace_assets.diagnosis.triage import triage
+from trace_assets.diagnosis.overrides import overruled, sound_tasks
+from trace_assets.diagnosis.triage import Known, triage
 from trace_assets.records import (
     ActionDiff,
     Task,
@@ -39,6 +41,10 @@ def triage_batch(study: Study, batch: str) -> StageResult:
     known: list[Task | ToldTask] = [*study.store.read(Task, batch), *study.store.read(ToldTask, batch)]
     told = {task.task_id: task for task in known}
     trajectories, section = read_trajectories(study.store, batch), study.settings.triage
+    sound = sound_tasks(section.task_overrides)
+    every = Known.of(trajectories, told)
+    without = {task: found for task, found in every.doubts.items() if task not in sound}
+    seen = replace(every, doubts=without)
     figures: dict[str, Figure] = {}
     complete = True
     if section.model:
@@ -48,12 +54,13 @@ def triage_batch(study: Study, batch: str) -> StageResult:
         }
         with open_model(study, "triage", batch) as (_, server):
             look = ModelTriage(server, section.model, section.transcript_tokens, told, contexts)
-            rows = triage(trajectories, look, tasks=told)
+            rows = triage(trajectories, look, tasks=told, known=seen)
         figures, complete = model_figures(server), look.complete
         if look.missing:
             figures["left_to_the_rules"] = len(look.missing)
     else:
-        rows = triage(trajectories, tasks=told)
+        rows = triage(trajectories, tasks=told, known=seen)
+    rows = [overruled(row, section.run_overrides) for row in rows]
     diffs, used = action_diffs(trajectories, told), tool_use(trajectories)
     version = text_version(
         study.store.write(rows, Triage, batch),

@@ -273,7 +273,9 @@ def print_suspects(rows: Sequence[SuspectTask], console: Console) -> None:
     if not tasks:
         return
     aside = {row.task_id for row in rows if row.aside}
-    taken_back = ' (triage.suspect_tasks = "keep" takes them back)' if aside else ""
+    taken_back = (
+        ' (triage.suspect_tasks = "keep" takes them back, triage.task_overrides one)' if aside else ""
+    )
     console.print(
         f"{count(len(aside), 'task is', 'tasks are')} put aside, as the ground truth is wrong{taken_back}; "
         f"{count(len(tasks) - len(aside), 'other is', 'others are')} suspected",

@@ -15,7 +15,7 @@ from trace_assets.cli.options import Config, Json, Set, leave_home_alone, open_s
 from trace_assets.cli.options import console as make_console
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.errors import InputError
-from trace_assets.records import MessageRow, ToolCall
+from trace_assets.records import FailureCause, MessageRow, ToolCall
 from trace_assets.report.one_trajectory import OneTrajectory, gather_trajectory
 from trace_assets.store.files import make_folder, write_text
 from trace_assets.study import Study
@@ -126,11 +126,17 @@ def _arguments(call: ToolCall, longest: int | None) -> str:
 
 
 def _why(one: OneTrajectory) -> list[str]:
+    if one.overridden:
+        by_hand = f"[bold]Override[/]: {_cut(one.overridden, None)}"
+        return [by_hand, *(_cause(one.cause) if one.cause else [])]
     if one.cause is None:
         missing = one.triage is None or one.triage.outcome != "passed"
         undiagnosed = "Why it failed is not known yet: run `trace diagnose`."
         return [undiagnosed] if missing and not one.head.success else []
-    cause = one.cause
+    return _cause(one.cause)
+
+
+def _cause(cause: FailureCause) -> list[str]:
     at = "" if cause.decisive_message is None else f", message {cause.decisive_message}"
     by = f"by {'a model' if cause.source == 'model' else 'rule'} ({_line(cause.rule)})"
     lines = [

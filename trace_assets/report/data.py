@@ -9,6 +9,7 @@ from typing import Literal
 
 import polars as pl
 
+from trace_assets.diagnosis.overrides import OVERRIDDEN
 from trace_assets.records import (
     ActionDiff,
     Adapter,
@@ -182,6 +183,8 @@ class ReportData:
     samples: Sequence[Sample] = ()
     also_lacking: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Capability id to further failures that lack it, whose messages are not on the page; not all of them."""
+    n_overridden_labels: int = 0
+    """Pairs of a run and a candidate that a person labelled."""
     agreement: Sequence[Agreement] = ()
     stability: Sequence[Stability] = ()
     leaks: Sequence[LabelLeak] = ()
@@ -271,6 +274,7 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
             for label in chosen.shown
         ],
         also_lacking=dict(chosen.named),
+        n_overridden_labels=_overridden_labels(store),
         agreement=store.read(Agreement),
         stability=store.read(Stability),
         leaks=store.read(LabelLeak),
@@ -301,6 +305,11 @@ def gather(store: Store, thresholds: Selection | None = None) -> ReportData:
 def _telling_labels(store: Store) -> list[Label]:
     """Return the labels that say something: most are NA, and a large study has millions."""
     return from_frame(store.frame(Label).filter(pl.col("label").is_in(["PRESENT", "LACKING"])), Label)
+
+
+def _overridden_labels(store: Store) -> int:
+    own = store.frame(Label).filter(pl.col("input_hash").str.ends_with(OVERRIDDEN))
+    return own.unique(["capability_id", "trajectory_id"]).height
 
 
 def _rolled_out(store: Store) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from trace_assets.diagnosis.overrides import OVERRIDE
 from trace_assets.evaluation.arms import BASE, COMPOSED, ROUTED, SUM
 from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.records import Contrast, Triage
@@ -165,6 +166,17 @@ def put_aside(data: ReportData, target: str) -> str:
     runs = [_became(row) for row in data.triage if row.target == target and row.task_id in tasks]
     parts = [f"{n} of those {name}" for name in ("passed", _FAULTS["agent"]) if (n := runs.count(name))]
     return f" Of tasks put aside, so in no rate below: {', '.join(parts)}." if parts else ""
+
+
+def overridden(data: ReportData) -> str:
+    """Say how much of what is shown a person decided; empty where nobody did."""
+    counts = (
+        (sum(row.rule == OVERRIDE for row in data.triage), "run", "runs"),
+        (len({row.task_id for row in data.suspects if row.rule == OVERRIDE}), "task", "tasks"),
+        (data.n_overridden_labels, "label", "labels"),
+    )
+    parts = [formatting.count(n, one, many) for n, one, many in counts if n]
+    return f"Decided by override, and not by rules or labellers: {', '.join(parts)}." if parts else ""
 
 
 def played(data: ReportData) -> dict[str, tuple[str, ...]]:

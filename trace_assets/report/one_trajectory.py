@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from trace_assets.diagnosis.expected.diffs import in_words
+from trace_assets.diagnosis.overrides import OVERRIDE
 from trace_assets.errors import InputError
 from trace_assets.records import (
     ActionDiff,
@@ -74,6 +75,11 @@ class OneTrajectory:
                 if label.capability_id not in found.setdefault(index, []):
                     found[index].append(label.capability_id)
         return found
+
+    @property
+    def overridden(self) -> str:
+        """What a person said of its failure, and what was said before; empty where nobody did."""
+        return self.triage.detail if self.triage and self.triage.rule == OVERRIDE else ""
 
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -187,6 +193,7 @@ def render_trajectory(one: OneTrajectory) -> str:
             failed=outcome == "failed",
             instruction=one.instruction,
             cause=one.cause,
+            overridden=one.overridden,
             decisive=decisive,
             lucky=one.lucky,
             suspects=one.suspects,

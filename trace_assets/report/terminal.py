@@ -23,6 +23,7 @@ from trace_assets.report.headline import (
     fault_shares,
     headline,
     nothing_found,
+    overridden,
     played,
     put_aside,
     who_played,
@@ -46,6 +47,8 @@ def print_diagnosis(data: ReportData, console: Console) -> None:
             f"[bold]{escape(target)}[/]: {judged} trajectories: {parts}.{put_aside(data, target)}",
             soft_wrap=True,
         )
+    if by_hand := overridden(data):
+        console.print(escape(by_hand), soft_wrap=True)
     if data.nothing_found and data.triage:
         console.print(f"{escape(nothing_found(data))} {escape(WHAT_HELPS)}", soft_wrap=True)
         for why in fallen(data)[:MOST_FALLEN]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from trace_assets.settings.section import Section
+from trace_assets.settings.section import Section, require_reasons
 
 OWN_FIELDS = frozenset(
     {"model", "messages", "max_tokens", "max_completion_tokens", "n", "best_of", "stream", "stream_options"}
@@ -111,7 +111,7 @@ class TriageSection(Section):
 
     expert = frozenset({"transcript_tokens"})
 
-    added = frozenset({"suspect_tasks", "lucky_passes", "policy"})
+    added = frozenset({"suspect_tasks", "lucky_passes", "policy", "run_overrides", "task_overrides"})
 
     model: str = ""
     """A model that looks again at failures which rules leave to the agent, or put down to a user who left;
@@ -128,6 +128,26 @@ class TriageSection(Section):
     policy: str = ""
     """Policy whose runs alone enter discovery and contrast, by its name or how that begins; empty: all, each
     compared with itself. An adapter is named beside its policy: `policy + adapter`."""
+    run_overrides: dict[str, str] = {}
+    """Run id to `FAULT: why`, where you read a run and its failure is another's than the rules or the model
+    say: `agent`, `user_simulator`, `ground_truth`, `environment`, `infrastructure`. `unjudged: why` takes out
+    a run, passed or failed, whose reward is not to be trusted. Tables name the rule `override`."""
+    task_overrides: dict[str, str] = {}
+    """Task id to `sound: why` or `aside: why`, where you read a task: of a sound one no doubt counts, runs of
+    one that is put aside enter no rate."""
+
+    @field_validator("run_overrides")
+    @classmethod
+    def _says_whose_fault(cls, said: dict[str, str]) -> dict[str, str]:
+        faults = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure", "unjudged")
+        require_reasons(said, faults)
+        return said
+
+    @field_validator("task_overrides")
+    @classmethod
+    def _says_whether_sound(cls, said: dict[str, str]) -> dict[str, str]:
+        require_reasons(said, ("sound", "aside"))
+        return said
 
 
 class Discovery(Section):
@@ -190,7 +210,7 @@ class Labels(Section):
 
     expert = frozenset({"temperature", "transcript_tokens"})
 
-    added = frozenset({"model", "temperature", "transcript_tokens", "causes"})
+    added = frozenset({"model", "temperature", "transcript_tokens", "causes", "overrides"})
 
     causes: bool = True
     """Have the model that labels say of each failed run which of its lacks decided the end: a request a
@@ -204,6 +224,16 @@ class Labels(Section):
     """Of the model's sampling."""
     transcript_tokens: int = Field(24000, ge=200)
     """Longest transcript; a longer one is compacted by the rule that its reader is told."""
+    overrides: dict[str, dict[str, str]] = {}
+    """Capability (id or name) to run id to `LABEL: why`, where you read a run and its label is another:
+    `NA`, `PRESENT` or `LACKING`. It stands in the place of every pass's, which then agree."""
+
+    @field_validator("overrides")
+    @classmethod
+    def _says_which_label(cls, said: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+        for runs in said.values():
+            require_reasons(runs, ("NA", "PRESENT", "LACKING"))
+        return said
 
 
 class ContrastSection(Section):

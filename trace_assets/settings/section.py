@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -85,6 +86,34 @@ class Section(Described):
                 del values[name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# Overrides in settings: what a person says in the place of a rule, with the reason.
+
+
+def verdict_and_reason(words: str) -> tuple[str, str]:
+    """Split an override into what is decided and why.
+
+    >>> verdict_and_reason("agent: it had been told so in message 4")
+    ('agent', 'it had been told so in message 4')
+    """
+    verdict, _, why = words.partition(":")
+    return verdict.strip(), why.strip()
+
+
+def require_reasons(said: Mapping[str, str], verdicts: Sequence[str]) -> None:
+    """Refuse an override that decides nothing known, or does not say why.
+
+    Raises:
+        ValueError: One does not begin with one of the verdicts, or has fewer than two words after it.
+    """
+    for name, words in said.items():
+        verdict, why = verdict_and_reason(words)
+        if verdict not in verdicts or len(why.split()) < 2:
+            raise ValueError(
+                f"say of '{name}' what holds and in a few words why, as in '{verdicts[0]}: it was told so'; "
+                f"known are {', '.join(verdicts)}"
+            )
 
 
 # Addresses in settings: they are stored, hashed and shown, so none may hold a password or a key.

@@ -20,6 +20,7 @@ from trace_assets.report.headline import (
     fallen,
     fault_shares,
     nothing_found,
+    overridden,
     put_aside,
     who_played,
 )
@@ -57,6 +58,7 @@ def deficits_view(data: ReportData) -> dict[str, Any]:
             }
             for target, (n, shares) in fault_shares(data.triage).items()
         ],
+        "overridden": overridden(data),
         "groups": [_group(data, target) for target in _by_find(data)],
         "with_shares": any(row.share is not None for row in data.decisive),
         "fallen": fallen(data) if data.nothing_found else [],
