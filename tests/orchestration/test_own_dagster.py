@@ -72,6 +72,12 @@ def test_a_component_whose_path_is_a_step_too_short_makes_no_empty_study(tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["defs"]
 
 
+def test_a_component_whose_home_is_an_object_store_says_how_to_make_a_folder_of_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="takes folders alone: make one with `trace home copy s3://b/study"):
+        TraceStudyComponent(home="s3://b/study").open(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_was_ingested_is_taken_into_the_history_of_the_project_once(tmp_path: Path) -> None:
     study = Study.open(tmp_path / "home", None, [])
     ingest(study, [lines(tmp_path / "mine.jsonl", {"messages": CHAT, "success": True})])

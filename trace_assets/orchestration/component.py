@@ -10,6 +10,7 @@ import dagster as dg
 
 from trace_assets.errors import InputError
 from trace_assets.study import Study
+from trace_assets.system.object_address import is_address
 
 OWN_HISTORY = frozenset({"whole_loop", "scheduled_rerun"})
 """Jobs that run `trace sync`, which keeps its history in the study's own Dagster home: left out here."""
@@ -19,7 +20,7 @@ class TraceStudyComponent(dg.Component, dg.Model, dg.Resolvable):
     """The assets, checks and sensors of one study, in the history of the project that they stand in.
 
     Attributes:
-        home: Folder of the study; relative to the component's own folder.
+        home: Folder of the study; relative to the component's own folder. An object store is none.
         settings: A `trace.toml`, relative likewise; empty takes the defaults.
         overrides: Single settings over it, `section.key=value`.
     """
@@ -44,6 +45,12 @@ class TraceStudyComponent(dg.Component, dg.Model, dg.Resolvable):
             raise InputError(
                 f"the component names settings that are not there: {config}; mend `settings`, relative to "
                 f"{beside}, or leave it out to take the defaults."
+            )
+        if is_address(self.home):  # nothing would fetch it before a run, nor send what the run made
+            raise InputError(
+                f"the component names the object store {self.home} as its home, and takes folders alone: "
+                f"make one with `trace home copy {self.home} FOLDER` and name it in `home`. What runs make "
+                f"there is sent back with `trace home copy FOLDER {self.home}`."
             )
         home = (beside / self.home).resolve()
         if not home.parent.is_dir():  # a step too few up would otherwise make a new, empty study there
