@@ -1,4 +1,4 @@
-"""What commands import: `trace --help` no command, `trace sql` what a query needs. No time is measured."""
+"""What commands import: for help next to nothing, `trace sql` what a query needs. No time is measured."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ HEAVY = (
     *("pandas", "peft", "scipy", "sklearn", "starlette", "torch", "transformers", "trl", "uvicorn", "vllm"),
     *("boto3", "obstore"),
 )
+LIBRARIES = ("duckdb", "polars", "pyarrow", "numpy", "pydantic")
 RUN = """
 import json, sys
 from trace_assets.cli import main
@@ -38,10 +39,10 @@ finally:
 
 
 @cache
-def imported(*arguments: str) -> Set[str]:
+def imported(*arguments: str, program: str = RUN) -> Set[str]:
     """Return the packages that a command has imported when it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=300, check=True
     )
     return frozenset(json.loads(done.stderr.splitlines()[-1]))
 
@@ -49,7 +50,24 @@ def imported(*arguments: str) -> Set[str]:
 def test_help_imports_no_command() -> None:
     packages = imported("--help")
     assert "typer" in packages
-    assert not packages & {*HEAVY, "duckdb", "polars", "pyarrow", "numpy", "pydantic", "asyncio"}
+    assert not packages & {*HEAVY, *LIBRARIES, "asyncio"}
+
+
+ALL_LOADED = """
+import json, sys
+from trace_assets.cli.commands import COMMANDS
+for command in COMMANDS:
+    if command.name not in sys.argv[1:]:
+        command.load()
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+"""
+
+
+def test_help_of_a_command_imports_nothing_of_the_pipeline() -> None:
+    assert not imported("diagnose", "--help") & {*HEAVY, *LIBRARIES}
+    light = imported("cluster", "settings", "doctor", "targets", "sql", "warehouse", program=ALL_LOADED)
+    assert not light & {*HEAVY, *LIBRARIES}
+    assert not imported(program=ALL_LOADED) & set(HEAVY)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +84,7 @@ def test_a_printed_query_imports_neither_arrow_nor_numpy(query: str) -> None:
     assert not imported("sql", query) & {"pyarrow", "numpy"}
 
 
+@pytest.mark.ci
 def test_what_is_brought_in_is_stored_without_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACE_HOME", str(tmp_path / "home"))
     packages = imported("ingest", str(simulation_file(tmp_path / "desk.json", "desk", n=6, lacking=2)))

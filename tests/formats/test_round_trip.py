@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.formats.reading import read_trajectories
 from tests.quick import examples, one_of_each
+from trace_assets.cli.data import FORMATS
 from trace_assets.errors import InputError
 from trace_assets.formats.export import EXPORTERS, SCOUT_SCHEMA, Selection, export
 from trace_assets.records import Check, Message, ToolCall, Trajectory
@@ -91,6 +92,10 @@ def file_name(format: str) -> str:
 
 
 NOTHING_GIVEN = ToolCall(id="c0_0", name="get", arguments={"a": None})
+
+
+def test_help_names_every_format() -> None:
+    assert ", ".join(EXPORTERS) == FORMATS
 
 
 @pytest.mark.parametrize("format", one_of_each(EXPORTERS))

@@ -7,30 +7,17 @@ from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from trace_assets.cli.options import Config, Json, Set, complete_asset
+from trace_assets.cli.options import Config, Json, Keep, Set, Yes, complete_asset
 from trace_assets.cli.options import console as make_console
-from trace_assets.cli.progress import Keep, Yes
 from trace_assets.errors import InputError, TraceError
-from trace_assets.store.files import Home, write_text
-from trace_assets.study import Study
-from trace_assets.system.machine import accelerators
-from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
-from trace_assets.targets.registry import BENCHMARKS, benchmark_of, install, read_installed
-from trace_assets.training.presets import CPU, choose_preset, read_shape
-from trace_assets.workflows.new_study import (
-    EMBEDDED,
-    NewStudy,
-    analyst_address,
-    find_model,
-    read_back,
-    settings_text,
-    user_options,
-)
+
+if TYPE_CHECKING:
+    from trace_assets.study import Study
 
 SETTINGS = "trace.toml"
 
@@ -39,7 +26,7 @@ def init(
     target: Annotated[
         str,
         typer.Option(help="tau2:retail and the like (`trace targets list`), or your target's module file."),
-    ] = EMBEDDED,
+    ] = "embedded",
     model: Annotated[str, typer.Option(help="The agent's: a Hugging Face folder, or hub name.")] = "",
     user: Annotated[
         str, typer.Option(help="Who plays the user: a server's address, `scripted`, or `none`.")
@@ -61,6 +48,19 @@ def init(
 
     Exit 3 when something is still missing: each thing is said with how to get it, and trace.toml stands.
     """
+    from trace_assets.store.files import Home, write_text
+    from trace_assets.study import Study
+    from trace_assets.system.machine import accelerators
+    from trace_assets.training.presets import CPU, choose_preset, read_shape
+    from trace_assets.workflows.new_study import (
+        NewStudy,
+        analyst_address,
+        find_model,
+        read_back,
+        settings_text,
+        user_options,
+    )
+
     file = folder / SETTINGS
     if file.exists() and not force:
         raise InputError(f"{file} is there already: name another folder in --to, or replace it by --force.")
@@ -105,6 +105,10 @@ def init(
 
 def _target(named: str) -> tuple[str, str]:
     """Return a target's name, and the file of its module where it is one of your own."""
+    from trace_assets.targets.process.target import ProcessTarget, module_file, of_module
+    from trace_assets.targets.registry import BENCHMARKS, benchmark_of
+    from trace_assets.workflows.new_study import EMBEDDED
+
     path = module_file(Path(named).expanduser())
     if path.suffix != ".py":
         known = benchmark_of(named) is not None or named == EMBEDDED or named.startswith("openenv")
@@ -119,6 +123,8 @@ def _target(named: str) -> tuple[str, str]:
 
 def _prepare(study: Study, source: Path | None) -> str:
     """Install the benchmark where its folder was named; say what is missing, nothing where all is there."""
+    from trace_assets.targets.registry import benchmark_of, install, read_installed
+
     benchmark = benchmark_of(study.settings.targets.name)
     if benchmark is None:
         if source is not None:

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -29,18 +29,13 @@ from trace_assets.cli.options import (
     tell_pushed,
 )
 from trace_assets.cli.options import console as make_console
-from trace_assets.cli.progress import tell_settings
 from trace_assets.errors import InputError
-from trace_assets.formats.export import EXPORTERS, Selection
-from trace_assets.formats.export import export as export_to
-from trace_assets.records import TrajectoryHead
-from trace_assets.store.locks import Holder
-from trace_assets.study import Study
-from trace_assets.workflows.ingest import Ingested, batches
-from trace_assets.workflows.ingest import ingest as ingest_files
-from trace_assets.workflows.task_files import example_rows
-from trace_assets.workflows.watch import KINDS, Look, look, pending
-from trace_assets.workflows.watched_folder import WatchedFolder
+
+if TYPE_CHECKING:
+    from trace_assets.store.locks import Holder
+    from trace_assets.study import Study
+    from trace_assets.workflows.ingest import Ingested
+    from trace_assets.workflows.watch import Look
 
 IN_THIS_PROCESS = 100_000
 """Messages of one file up to which a worker process, which imports the program anew, would take longer."""
@@ -68,6 +63,8 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Bring real trajectories into the store; the same files again change nothing, and nothing is played."""
+    from trace_assets.cli.progress import tell_settings
+
     if sum(map(bool, (files, remove, restore))) != 1:
         raise InputError("name files or folders to read, or one batch in --remove or in --restore.")
     study = open_study(config, overrides)
@@ -99,6 +96,7 @@ def _move_batch(study: Study, remove: str, restore: str, *, yes: bool, as_json: 
     """Take one batch out of the study, or bring one back, and say so."""
     from trace_assets.orchestration.instance import prepare_instance
     from trace_assets.orchestration.removal import removable, remove_batch, restore_batch
+    from trace_assets.workflows.ingest import batches
 
     waiting = _waits(make_console(stderr=True))
     if restore:
@@ -155,6 +153,7 @@ def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[
         again: Take the place of a file of the same name, though it held trajectories that are gone.
     """
     from trace_assets.cli.progress import run_sync
+    from trace_assets.workflows.ingest import ingest as ingest_files
 
     errors = make_console(stderr=True)
 
@@ -187,12 +186,13 @@ def tell_taken_in(study: Study, outcome: Ingested, console: Console, more: str =
     )
 
 
-_FORMATS = ", ".join(EXPORTERS)
+FORMATS = "atif, huggingface, scout"
+"""Said here, for help shall not load the writers."""
 
 
 def export(
     file: Annotated[Path, typer.Argument(help="The file to write.")],
-    format: Annotated[str, typer.Option(help=f"The form: {_FORMATS}.")],
+    format: Annotated[str, typer.Option(help=f"The form: {FORMATS}.")],
     batch: Annotated[str | None, typer.Option(help="Only this task batch.")] = None,
     target: Annotated[str | None, typer.Option(help="Only this target.")] = None,
     outcome: Annotated[str | None, typer.Option(help="Only passed, failed or unjudged ones.")] = None,
@@ -210,6 +210,9 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write stored trajectories in a form that other programs read."""
+    from trace_assets.formats.export import Selection
+    from trace_assets.formats.export import export as export_to
+
     study = open_study(config, overrides, writable=False)
     leave_home_alone(study, file)
     selection = Selection(batch, target, outcome)
@@ -253,6 +256,8 @@ def make_tasks(
     target: Annotated[str, typer.Option(help="The live target that draws them.")] = "embedded",
 ) -> None:
     """Print new tasks of a live target as JSON lines: `trace tasks make > .trace/watch/tasks/new.jsonl`."""
+    from trace_assets.workflows.task_files import example_rows
+
     for row in example_rows(target, n, seed):
         print(json.dumps(row))
 
@@ -264,6 +269,9 @@ def watch(
     as_json: Json = False,
 ) -> None:
     """Take new files from the watched folders and diagnose what came; Ctrl-C ends it."""
+    from trace_assets.workflows.watch import KINDS, Look, look
+    from trace_assets.workflows.watched_folder import WatchedFolder
+
     study = open_study(config, overrides)
     console = make_console(stderr=as_json)
     if not once:
@@ -304,6 +312,9 @@ def _tell(seen: Look, console: Console) -> None:
 def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet: bool) -> int:
     """Diagnose with the batches that came; return the exit code of the work."""
     from trace_assets.cli.pipeline import DIAGNOSIS, bring_up_to_date
+    from trace_assets.records import TrajectoryHead
+    from trace_assets.workflows.ingest import batches
+    from trace_assets.workflows.watch import pending
 
     waiting = pending(study)
     held = [one for one in waiting if one.waits_for]

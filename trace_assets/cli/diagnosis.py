@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich import box
@@ -17,26 +17,16 @@ from rich.table import Table
 
 from trace_assets.cli.options import MANY, Config, Json, Set, confirm, open_study
 from trace_assets.cli.options import console as make_console
-from trace_assets.cli.progress import tell_settings
 from trace_assets.conformance import Finding, tally
-from trace_assets.diagnosis.conformance import examine_analyst, load_analyst
-from trace_assets.diagnosis.llm.analyst import rehearse
-from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.errors import InputError
-from trace_assets.records import PolicyContrast, SuspectTask, Triage
-from trace_assets.report import formatting
 from trace_assets.report.formatting import count, money
-from trace_assets.resources.analysts import analyst_section, open_detectors, open_model
-from trace_assets.settings import Analyst
-from trace_assets.stats.power import GainDesign, GapDesign, gain_power, gain_tasks, gap_power, gap_tasks
-from trace_assets.study import Study
-from trace_assets.workflows.forecast import (
-    Forecast,
-    asks_model,
-    forecast,
-    spent_so_far,
-    unknown_means,
-)
+
+if TYPE_CHECKING:
+    from trace_assets.records import PolicyContrast, SuspectTask, Triage
+    from trace_assets.settings import Analyst
+    from trace_assets.stats.power import GainDesign, GapDesign
+    from trace_assets.study import Study
+    from trace_assets.workflows.forecast import Forecast
 
 
 def compare(
@@ -49,6 +39,7 @@ def compare(
 ) -> None:
     """Say what training (or another model) mended and what it broke: two policies on the same tasks."""
     from trace_assets.assets.policy_contrast import compare_policies
+    from trace_assets.cli.progress import tell_settings
 
     if policies and len(policies) != 2:
         raise InputError(f"name two policies or none, got {len(policies)}: {', '.join(policies)}.")
@@ -71,6 +62,8 @@ WIDTH_OF_TABLE = 100
 
 
 def _in_words(row: PolicyContrast) -> str:
+    from trace_assets.report import formatting
+
     p, q = formatting.p_value(row.p_value), formatting.p_value(row.q_value)
     return (
         f"weak {formatting.share(row.weak_rate, row.weak_low, row.weak_high)}, "
@@ -82,6 +75,8 @@ def _in_words(row: PolicyContrast) -> str:
 
 
 def _print(rows: list[PolicyContrast], console: Console) -> None:
+    from trace_assets.report import formatting
+
     first = rows[0]
     title = f"{first.target}: {first.weak} (weak) against {first.strong} (strong)"
     caption = "rates of lacking where both needed it, paired by task; 95 % intervals"
@@ -165,6 +160,8 @@ def plan(
     Without either: episodes, tokens, hours, GPU memory and dollars of every stage, and what the tasks that
     are there can show.
     """
+    from trace_assets.stats.power import GainDesign, GapDesign
+
     if gap is not None and gain is not None:
         raise InputError("name one thing that is to be found: either --gap 0.3 or --gain 0.07.")
     if gap is None and gain is None:
@@ -242,6 +239,8 @@ Plan = tuple[Callable[[float], int | None], Callable[[int], float], str]
 
 
 def _gap(design: GapDesign) -> Plan:
+    from trace_assets.stats.power import gap_power, gap_tasks
+
     words = (
         f"To select a gap of {design.gap:g} (ER- {design.er_failed:.2f}, ER+ {design.er_passed:.2f}) that "
         f"covers {100 * design.coverage:.0f} % of failures, at a pass rate of "
@@ -252,6 +251,8 @@ def _gap(design: GapDesign) -> Plan:
 
 
 def _gain(design: GainDesign) -> Plan:
+    from trace_assets.stats.power import gain_power, gain_tasks
+
     words = (
         f"To show a gain of {100 * design.gain:.1f} points over {100 * design.base_rate:.0f} % on the same "
         f"tasks, with {design.trials} trials a task in each arm, {100 * design.differing:.0f} % of paired "
@@ -290,6 +291,8 @@ def print_suspects(rows: Sequence[SuspectTask], console: Console) -> None:
 
 def print_faults(rows: Sequence[Triage], console: Console) -> None:
     """Print to whom failures are put down; only those of the agent go on to discovery."""
+    from trace_assets.diagnosis.triage import fault_shares
+
     if not any(row.outcome != "passed" for row in rows):
         return
     table = Table(title="Whose fault the failures are", show_edge=False, pad_edge=False, title_justify="left")
@@ -343,6 +346,8 @@ app = typer.Typer(
 @app.command("forecast")
 def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
     """Print what the model calls of `trace diagnose` would cost now; makes none."""
+    from trace_assets.workflows.forecast import asks_model, forecast, spent_so_far
+
     study = open_study(config, overrides)
     if not asks_model(study):
         raise InputError(
@@ -376,6 +381,10 @@ def check(
     The episodes come from a script with known deficits, so no model is needed to make them. `model` asks the
     server that the section `analyst` names, and pays for it.
     """
+    from trace_assets.diagnosis.conformance import examine_analyst, load_analyst
+    from trace_assets.diagnosis.llm.analyst import rehearse
+    from trace_assets.resources.analysts import open_detectors, open_model
+
     study = open_study(config, overrides)
     trajectories = rehearse(tasks).trajectories
     if analyst == "model":
@@ -393,6 +402,8 @@ def warn_of_unknown(study: Study) -> None:
 
     Before anything is spent: the answers are remembered, and what is given later has all asked anew.
     """
+    from trace_assets.workflows.forecast import unknown_means
+
     console = make_console(stderr=True)
     for target, missing in unknown_means(study).items():
         options = " ".join(f"--{name} FILE" for name in missing)
@@ -413,6 +424,8 @@ def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
     Raises:
         Exit: The person said no.
     """
+    from trace_assets.workflows.forecast import asks_model, forecast
+
     section = study.settings.analyst
     if not asks_model(study) or (section.recording and not section.base_url):
         return
@@ -441,6 +454,9 @@ def print_forecast(
         section: The server's, by default the analyst's with the prices of its models.
         name: Of that section.
     """
+    from trace_assets.resources.analysts import analyst_section
+    from trace_assets.workflows.forecast import spent_so_far
+
     section = section or analyst_section(study)
     priced = bool(section.prompt_usd or section.completion_usd)
     for row in rows:

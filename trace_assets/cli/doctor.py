@@ -7,19 +7,19 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from trace_assets.cli.checkup import files, machine, services
-from trace_assets.cli.checkup import files as homes
-from trace_assets.cli.checkup.machine import Door, Finding, packages, shut
-from trace_assets.cli.checkup.services import attack_sandbox, battery_finding
+from trace_assets.cli.checkup.machine import Door
 from trace_assets.cli.options import Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
-from trace_assets.study import Study
+
+if TYPE_CHECKING:
+    from trace_assets.cli.checkup.machine import Finding
+    from trace_assets.study import Study
 
 PORT = 3000
 SHOWN = 20
@@ -76,6 +76,9 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Report what this machine can do and how to mend what it cannot; exit 3 when what is wanted cannot."""
+    from trace_assets.cli.checkup.machine import shut
+    from trace_assets.cli.checkup.services import attack_sandbox
+
     if store:
         _look_at_store(store, as_json)
         return
@@ -114,6 +117,8 @@ def _look_at_store(text: str, as_json: bool) -> None:
 
 
 def _accept(study: Study) -> None:
+    from trace_assets.cli.checkup import files
+
     names = files.accept_losses(study)
     console = make_console(stderr=True)
     for name in names[:SHOWN]:
@@ -133,6 +138,11 @@ def examine(
         deep: Also read every file of the home to its end.
         dagster_home: What `DAGSTER_HOME` said when the program was started.
     """
+    from trace_assets.cli.checkup import files, machine, services
+    from trace_assets.cli.checkup import files as homes
+    from trace_assets.cli.checkup.machine import packages
+    from trace_assets.cli.checkup.services import battery_finding
+
     one: list[Callable[[], Finding]] = [
         machine.python,
         machine.cores,

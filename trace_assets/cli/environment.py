@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from trace_assets.cli.diagnosis import print_forecast
 from trace_assets.cli.options import (
     MANY,
     Config,
@@ -31,14 +30,11 @@ from trace_assets.cli.options import (
 )
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
-from trace_assets.records import Capability, EnvironmentVersion
-from trace_assets.resources.analysts import judge_section
-from trace_assets.store.names import chosen_name
-from trace_assets.study import Study
 
 if TYPE_CHECKING:
     from trace_assets.environments.contract.description import TargetContract
     from trace_assets.records import EnvironmentCheck
+    from trace_assets.study import Study
 
 app = typer.Typer(
     name="environment",
@@ -50,6 +46,8 @@ app = typer.Typer(
 @app.command("forecast")
 def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
     """Print what the model calls for the environments of the kept capabilities would cost; makes none."""
+    from trace_assets.cli.diagnosis import print_forecast
+    from trace_assets.resources.analysts import judge_section
     from trace_assets.workflows.forecast import forecast_environments, spent_so_far
 
     study = open_study(config, overrides)
@@ -77,6 +75,9 @@ def show_versions(
     as_json: Json = False,
 ) -> None:
     """Print every version of one capability's environment: the reply, the failed checks, the tokens."""
+    from trace_assets.records import Capability, EnvironmentVersion
+    from trace_assets.store.names import chosen_name
+
     study = open_study(config, overrides)
     there = study.store.partitions(EnvironmentVersion)
     if not there:

@@ -104,6 +104,13 @@ def _require_docker(value: bool) -> bool:
     return value
 
 
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Replace finished work that is due without asking; scripts need it.")
+]
+Keep = Annotated[
+    bool,
+    typer.Option("--keep", help="Leave finished work as it is, and bring everything else up to date."),
+]
 RequireDocker = Annotated[
     bool,
     typer.Option(

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,20 +15,20 @@ from rich.markup import escape
 from trace_assets.cli.options import (
     Config,
     Json,
+    Keep,
     RequireDocker,
     Set,
+    Yes,
     complete_asset,
     leave_home_alone,
     open_study,
 )
 from trace_assets.cli.options import console as make_console
-from trace_assets.cli.progress import Keep, Yes, refused, tell, tell_settings
 from trace_assets.errors import InputError
-from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.sync import Synced
-from trace_assets.records import SelectedCapability, TrajectoryHead
-from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches, stored_doubles
+
+if TYPE_CHECKING:
+    from trace_assets.orchestration.sync import Synced
+    from trace_assets.study import Study
 
 DIAGNOSIS = (
     "tasks",
@@ -111,6 +111,7 @@ def sync(
     from trace_assets.cli.options import known_items
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.rounds import plays_rounds, sync_rounds
+    from trace_assets.orchestration.scope import Scope
     from trace_assets.targets.registry import check_installed
 
     if yes and keep:
@@ -145,6 +146,7 @@ def sync(
 def _no_capability(study: Study, select: Sequence[str]) -> str:
     """Say that what was asked for is made for each capability, and that none was kept; empty otherwise."""
     from trace_assets.definitions import pipeline
+    from trace_assets.records import SelectedCapability
 
     each = {declared.name for declared in pipeline() if declared.partitions == "capability"}
     asked = [name for name in select if name.partition("[")[0] in each]
@@ -258,10 +260,13 @@ def diagnose(
     """
     from trace_assets.cli.data import take_in, tell_taken_in
     from trace_assets.cli.diagnosis import agree_on_spending, warn_of_unknown
+    from trace_assets.cli.progress import tell, tell_settings
     from trace_assets.cli.tables import print_diagnosis
     from trace_assets.diagnosis.llm.client import require_server
+    from trace_assets.records import TrajectoryHead
     from trace_assets.resources.analysts import analyst_section, chosen_policy, players
     from trace_assets.workflows.forecast import asks_model
+    from trace_assets.workflows.ingest import batches, stored_doubles
 
     named = {"triage.policy": policy, "analyst.model": analyst, "analyst.base_url": base_url}
     options = [f"{key}={json.dumps(value)}" for key, value in named.items() if value]
@@ -349,6 +354,7 @@ def report(
 ) -> None:
     """Write the HTML page from what is in the store, finished or not, and print its path."""
     from trace_assets.assets.report import write_page
+    from trace_assets.cli.progress import tell_settings
 
     study = open_study(config, overrides, writable=False)
     leave_home_alone(study, output)
@@ -360,6 +366,8 @@ def report(
 
 
 def _finish(console: Console, synced: Synced, as_json: bool) -> None:
+    from trace_assets.cli.progress import refused
+
     made = sum(outcome.made for outcome in synced.outcomes)
     if as_json:
         print(
@@ -395,6 +403,8 @@ MOST_NAMED = 12
 
 def _tell_end(console: Console, synced: Synced, made: int) -> None:
     """Print what was made, and what is left as it was."""
+    from trace_assets.cli.progress import tell
+
     if synced.at_risk:
         console.print("Left as it is:")
         tell(synced.at_risk, console)

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -291,13 +290,6 @@ def _draw(folder: Path) -> Group:
 # What a person is told, and asked, about finished work that is due.
 
 
-Yes = Annotated[
-    bool, typer.Option("--yes", help="Replace finished work that is due without asking; scripts need it.")
-]
-Keep = Annotated[
-    bool,
-    typer.Option("--keep", help="Leave finished work as it is, and bring everything else up to date."),
-]
 SHOWN = 12
 """Items that are told one by one."""
 

@@ -27,14 +27,11 @@ from trace_assets.cli.options import (
 )
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.records import ServedParity
-from trace_assets.serving.server import ModelServer, find_vllm
-from trace_assets.store.files import Home
-from trace_assets.study import Study
-from trace_assets.workflows.serve import check_served, launch_of, log_file, served_sums
 
 if TYPE_CHECKING:
+    from trace_assets.records import ServedParity
     from trace_assets.serving.router.app import ServedRouting
+    from trace_assets.study import Study
 
 
 ENDING = 10.0
@@ -58,6 +55,9 @@ def serve(
     Adapters are named by the hash of their content. Before anything is announced, every adapter's
     log-probabilities are compared with the trained model's: a server that differs is stopped, exit 1.
     """
+    from trace_assets.serving.server import ModelServer, find_vllm
+    from trace_assets.workflows.serve import check_served, launch_of, log_file, served_sums
+
     study = open_study(config, overrides)
     launch = launch_of(study)
     for why in served_sums(study)[1]:
@@ -243,6 +243,7 @@ def router(
     from trace_assets.serving.router.app import RouterProxy, open_decisions, routing_of_release
     from trace_assets.serving.router.limits import own_names, server_settings
     from trace_assets.serving.router.upstream import Upstream
+    from trace_assets.store.files import Home
 
     server = Upstream(upstream)
     routing = routing_of_release(bundle, which) if bundle is not None else _of_study(which, config, overrides)

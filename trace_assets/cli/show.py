@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,13 +13,13 @@ from rich.markup import escape
 
 from trace_assets.cli.options import Config, Json, Set, leave_home_alone, open_study
 from trace_assets.cli.options import console as make_console
-from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.errors import InputError
-from trace_assets.records import FailureCause, MessageRow, ToolCall
-from trace_assets.report.one_trajectory import OneTrajectory, gather_trajectory
-from trace_assets.store.files import make_folder, write_text
-from trace_assets.study import Study
 from trace_assets.untrusted.printable import one_line, printable
+
+if TYPE_CHECKING:
+    from trace_assets.records import FailureCause, MessageRow, ToolCall
+    from trace_assets.report.one_trajectory import OneTrajectory
+    from trace_assets.study import Study
 
 LONGEST = 300
 """Characters of a message, result or argument list that are printed unless all is asked for."""
@@ -41,6 +41,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print one trajectory: its messages, its labels, and where and why it failed."""
+    from trace_assets.report.one_trajectory import gather_trajectory
+
     study = open_study(config, overrides, writable=False)
     leave_home_alone(study, output)
     found = gather_trajectory(study.store, trajectory)
@@ -56,6 +58,7 @@ def show(
 
 def _write_page(study: Study, one: OneTrajectory, output: Path | None) -> Path:
     from trace_assets.report.one_trajectory import render_trajectory
+    from trace_assets.store.files import make_folder, write_text
 
     name = re.sub(r"[^A-Za-z0-9._-]", "-", one.head.trajectory_id)[:100]
     place = output or (study.home.reports if study.home.is_writable else Path()) / f"trajectory-{name}.html"
@@ -172,6 +175,8 @@ def _labels(one: OneTrajectory, numbers: dict[str, int]) -> list[str]:
 
 
 def _expected(one: OneTrajectory) -> list[str]:
+    from trace_assets.diagnosis.expected.diffs import in_words
+
     lines = (
         ["[bold]Expected against done[/] (from the ground truth; no labeller sees it)"] if one.diffs else []
     )

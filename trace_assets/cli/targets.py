@@ -12,19 +12,15 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 from rich.markup import escape
 
-from trace_assets.cli.diagnosis import report_findings
 from trace_assets.cli.options import MANY, MOST_SEED, Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, TraceError
-from trace_assets.records import Split
-from trace_assets.study import Study
-from trace_assets.targets.conformance import examine_target
-from trace_assets.targets.process.target import ProcessConfig, ProcessTarget, module_file
-from trace_assets.targets.protocol import Target
-from trace_assets.targets.registry import BENCHMARKS, RECORD, benchmark_of, open_named, read_installed
-from trace_assets.targets.template import write_template
+from trace_assets.targets.registry import BENCHMARKS
 
 if TYPE_CHECKING:
+    from trace_assets.records import Split
+    from trace_assets.study import Study
+    from trace_assets.targets.protocol import Target
     from trace_assets.targets.tau2.parity import ParityReport
 
 
@@ -75,6 +71,7 @@ def parity(
     The agent is the server that `rollouts` names, the user that of targets.options; both are asked alike.
     Finished conversations are kept: the same command goes on, and plays again what broke.
     """
+    from trace_assets.records import Split
     from trace_assets.workflows.benchmark_parity import ParityPlan, compare_with_official
 
     splits: tuple[Split, ...] = get_args(Split) if split is Splits.all else (split.value,)
@@ -152,6 +149,8 @@ app.command("parity")(parity)
 @app.command("list")
 def list_targets(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
     """List the targets that can be rolled out in from here, and where they come from."""
+    from trace_assets.targets.registry import RECORD, read_installed
+
     study = open_study(config, overrides)
     rows = [{"target": "embedded", "state": "ready", "from": "this package", "commit": ""}]
     for benchmark in BENCHMARKS.values():
@@ -189,6 +188,8 @@ def new(
     ] = None,
 ) -> None:
     """Write a working target to begin from: module, test, a scripted agent with a fault, and settings."""
+    from trace_assets.targets.template import write_template
+
     place = folder or Path(name)
     for file in write_template(name, place):
         print(file)
@@ -209,12 +210,18 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a target: determinism, oracle, do-nothing floor, schemas, isolation. Exit 0 when it conforms."""
+    from trace_assets.cli.diagnosis import report_findings
+    from trace_assets.targets.conformance import examine_target
+
     study = open_study(config, overrides)
     findings = examine_target(lambda: _open(study, target), tasks=tasks)
     raise report_findings(findings, as_json=as_json)
 
 
 def _open(study: Study, target: str | None) -> Target:
+    from trace_assets.targets.process.target import ProcessConfig, ProcessTarget, module_file
+    from trace_assets.targets.registry import open_named
+
     section = study.settings.targets
     if target is None or target == section.name:
         return study.__class__(study.home, study.settings).target
@@ -255,6 +262,9 @@ def install(
 
 def _try(study: Study, domain: str) -> bool:
     """Print how many tasks a domain has; say what is missing where it cannot be opened."""
+    from trace_assets.targets.process.target import ProcessTarget
+    from trace_assets.targets.registry import open_named
+
     target = open_named(study.settings.targets, domain, study.home.targets, serverless=True)
     assert isinstance(target, ProcessTarget)
     try:
@@ -278,6 +288,7 @@ def regrade(
     as_json: Json = False,
 ) -> None:
     """Judge recorded tau2 simulations again by the installed evaluator; exit 1 where a reward differs."""
+    from trace_assets.targets.registry import benchmark_of
     from trace_assets.workflows.benchmark_parity import regrade_files
 
     if benchmark_of(domain) is None or not domain.startswith("tau2:"):

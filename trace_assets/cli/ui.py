@@ -12,20 +12,19 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import httpx
 import typer
 from rich.markup import escape
 
 from trace_assets.cli.options import Config, Set, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.store import Home
-from trace_assets.store.locks import exclusive, holder
 from trace_assets.system.machine import certificates, through_proxies
 from trace_assets.system.processes import ask_to_end_with_parent
-from trace_assets.workflows.made_with import live_in_use
+
+if TYPE_CHECKING:
+    from trace_assets.store import Home
 
 LOG = "ui.log"
 """In the Dagster home: what its services say."""
@@ -53,6 +52,7 @@ def ui(
     """Open the Dagster UI on this study, with sensors and schedule; an edit of trace.toml is seen at once."""
     from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.study import CONFIG_VARIABLE
+    from trace_assets.workflows.made_with import live_in_use
 
     study = open_study(config, overrides)
     address = page_address(host, port)
@@ -90,6 +90,8 @@ def held(home: Home, address: str) -> Iterator[None]:
     Raises:
         Unavailable: Another one is open.
     """
+    from trace_assets.store.locks import exclusive
+
     path = home.path / "locks" / "ui.lock"
     with ExitStack() as stack:
         try:
@@ -100,6 +102,8 @@ def held(home: Home, address: str) -> Iterator[None]:
 
 
 def _open_already(path: Path) -> Unavailable:
+    from trace_assets.store.locks import holder
+
     found = holder(path)
     where = f"at {found.what} (process {found.pid} on {found.host})" if found else "already"
     return Unavailable(
@@ -175,6 +179,8 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
     Raises:
         Unavailable: Dagster ended before.
     """
+    import httpx
+
     while process.poll() is None:
         try:
             asked = f"{address}/server_info"
