@@ -128,7 +128,7 @@ def test_of_words_that_come_again_and_again_the_first_repetition_decides() -> No
 
 
 def test_nothing_after_the_message_that_ended_it_counts() -> None:
-    assert found(run("r", ASK, CANCEL), stopped=0) == 0
+    assert found(run("r", ASK, CANCEL), by_user=0) == 0
 
 
 def test_what_a_script_asked_for_and_did_not_get_was_left_at_the_end_of_that_turn() -> None:

@@ -18,6 +18,7 @@ from trace_assets.records import (
     FailureCause,
     Label,
     LackCause,
+    Message,
     Proposal,
     SelectedCapability,
     Trajectory,
@@ -208,6 +209,28 @@ def test_anothers_fault_names_no_lack_of_the_agents(rule: str, source: str, conf
     cause = one_cause(labels, [capability("habit")], rows=rows)
     assert (cause.party, cause.capability, cause.words) == ("user_simulator", None, "it said so")
     assert (cause.source, cause.confidence) == (source, confidence)
+
+
+@pytest.mark.parametrize(
+    ("shown", "at"),
+    [((2, 3), 2), ((4, 7), 4), ((2, 8), 8), ((), 8), ((7,), 8)],
+    ids=[
+        "the first that shows it",
+        "not the agent's",
+        "the one that ended it",
+        "silence",
+        "only the agent's",
+    ],
+)
+def test_where_the_simulated_user_is_at_fault_its_own_message_is_decisive(
+    shown: tuple[int, ...], at: int
+) -> None:
+    said = [Message(role="user" if n % 2 == 0 else "assistant", content=str(n)) for n in range(9)]
+    (row,) = ruled("denied_state", "user_simulator")
+    rows = [row.model_copy(update={"evidence": shown})]
+    assert (
+        one_cause([], [], SURPLUS.model_copy(update={"messages": tuple(said)}), rows).decisive_message == at
+    )
 
 
 def test_what_a_model_said_of_an_agents_failure_is_told_where_no_lack_explains_it() -> None:

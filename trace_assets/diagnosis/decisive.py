@@ -1,5 +1,7 @@
 """Which message decided a failed run: the agent's earliest one that could not be made good.
 
+Where the simulated user is at fault it is the user's own, see `failure_causes`.
+
 It is not blind: where the target says what is expected, calls are held against that. Labels never see it.
 """
 
@@ -64,7 +66,7 @@ class Decisive:
         self,
         one: Trajectory,
         lacks: Iterable[tuple[Label, Capability]] = (),
-        stopped: int | None = None,
+        by_user: int | None = None,
         shown: Iterable[int] = (),
     ) -> int:
         """Return the index of the message that decided a failed run.
@@ -72,11 +74,11 @@ class Decisive:
         Args:
             one: The run.
             lacks: What it lacks, the likeliest cause first.
-            stopped: The message with which somebody else ended it, if so: nothing after it counts.
+            by_user: The message of the simulated user that decided it, where that is at fault.
             shown: Messages that a model names as showing why it failed.
         """
-        if stopped is not None:
-            return stopped
+        if by_user is not None:
+            return by_user
         transcript = self._transcript(one)
         named = [
             (index, capability)

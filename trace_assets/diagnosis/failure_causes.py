@@ -132,7 +132,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
         at = decisive.message(
             one,
             [(label, by_id[label.capability_id]) for label in own],
-            _stopped(row, one),
+            _of_user(row, one),
             _shown(row, own, diagnosed),
         )
         if row.fault != "agent" or not own:
@@ -268,11 +268,17 @@ def _shown(row: Triage, lacks: Sequence[Label], diagnosed: Diagnosed) -> Sequenc
     return row.evidence if row.rule == SECOND_LOOK else ()
 
 
-def _stopped(row: Triage, one: Trajectory) -> int | None:
-    """Return the user's message that ended a run, where the failure is put down to that."""
-    last = max(row.evidence, default=None)
-    ended = row.fault == "user_simulator" and last is not None and last == len(one.messages) - 1
-    return last if ended else None
+def _of_user(row: Triage, one: Trajectory) -> int | None:
+    """Return the user's message that decided a run, where the failure is put down to its simulated user.
+
+    It is the one that ended the run, or the first that shows the fault. Where only silence shows it, it is
+    the user's last, its last chance to speak.
+    """
+    said = [at for at, message in enumerate(one.messages) if message.role == "user"]
+    if row.fault != "user_simulator" or not said:
+        return None
+    shown = [at for at in said if at in row.evidence]
+    return shown[0] if shown and shown[-1] < len(one.messages) - 1 else said[-1]
 
 
 def _of_triage(row: Triage, at: int, diffs: Sequence[ActionDiff]) -> FailureCause:
