@@ -225,7 +225,7 @@ def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loo
     assert as_forecast(loop, selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: dict[str, list[str]]) -> None:
     decided = DECIDED | {"failure_causes", "curriculum", "mixed_adapter", "routing_trials"}
     one = as_forecast(loop, selection__max_capabilities="1")

@@ -64,6 +64,7 @@ def test_light_layers_run_and_heavy_ones_wait_by_default(tmp_path: Path) -> None
 @pytest.mark.parametrize("played", [False, True])
 def test_files_alone_wait_for_no_replays_but_live_runs_do(clockwork: Clockwork, played: bool) -> None:
     graph = build(clockwork.study).resolve_asset_graph()
+    clockwork.only = "selected_capabilities"
     clockwork.instance.add_dynamic_partitions(str(TASK_BATCH.name), ["one"])
     there = graph.get_ancestor_asset_keys(AssetKey("selected_capabilities"))
     for key in sorted(there - {AssetKey("repairs")} - ({AssetKey("base_model")} if not played else set())):
@@ -72,7 +73,7 @@ def test_files_alone_wait_for_no_replays_but_live_runs_do(clockwork: Clockwork, 
     assert (("selected_capabilities", "") in clockwork.tick()) is not played
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_without_trajectories_only_the_settings_are_made_and_an_edit_makes_its_section(
     clockwork: Clockwork,
 ) -> None:

@@ -44,16 +44,14 @@ def _failures(works: Clockwork, keys: Sequence[AssetKey], partition: str | None)
 
 
 @pytest.mark.parametrize(
-    ("heavy", "edit", "asset"),
+    ("edit", "asset"),
     [
-        pytest.param(False, "targets.seed=5", "tasks", marks=pytest.mark.ci),
-        (True, "rollouts.temperature=0.3", "trajectories"),
-        pytest.param(True, "rollouts.seed=9", "trajectories", marks=pytest.mark.ci),
+        pytest.param("targets.seed=5", "tasks", marks=pytest.mark.ci),
+        ("rollouts.temperature=0.3", "trajectories"),
+        pytest.param("rollouts.seed=9", "trajectories", marks=pytest.mark.ci),
     ],
 )
-def test_an_edit_is_requested_and_refused(
-    server: InTurn, tmp_path: Path, heavy: bool, edit: str, asset: str
-) -> None:
+def test_an_edit_is_requested_and_refused(server: InTurn, tmp_path: Path, edit: str, asset: str) -> None:
     settings = [
         f"targets.discovery_tasks={TASKS}",
         "targets.validation_tasks=1",
@@ -63,7 +61,7 @@ def test_an_edit_is_requested_and_refused(
         "rollouts.model=parrot",
         "rollouts.trials=2",
     ]
-    works = Clockwork(tmp_path / "home", settings, heavy=heavy)
+    works = Clockwork(tmp_path / "home", settings, only=asset)
     works.instance.add_dynamic_partitions(str(TASK_BATCH.name), ["embedded"])
     sections = [AssetKey(["config", name]) for name in ("targets", "rollouts", "base_model")]
     played = [AssetKey("tasks"), AssetKey("trajectories")]
