@@ -188,6 +188,9 @@ def test_of_lacks_that_each_decided_the_end_the_first_is_named_and_then_the_narr
     ]
     assert one_cause(labels, everything, contrasts=wider, judged=judged).capability == "early"
     assert one_cause(labels[1:], everything, contrasts=figures, judged=judged).capability == "early"
+    late = ("r1", "late")  # whoever was shown all of them and names one knows better
+    named = judged | {late: judged[late].model_copy(update={"main": True})}
+    assert one_cause(labels, everything, contrasts=wider, judged=named).capability == "late"
 
 
 def test_lacks_that_decided_nothing_explain_nothing() -> None:

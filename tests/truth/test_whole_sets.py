@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from tests.truth.readings import TABLES
 from tests.truth.runwise import read_rows, shares
-from tests.truth.scores import Share
+from tests.truth.scores import Share, share
 
 ROWS = list(read_rows(TABLES / "whole_sets.jsonl"))
 SETS = ("gpt-4.1_telecom_solo", "gpt-4.1_telecom")
@@ -59,6 +60,26 @@ def test_what_other_runs_proposed_over_all_sets() -> None:
     for figure in OTHERS:
         first, *more = (of(name, WAYS[-1])[figure] for name in (*SETS, *LATER))
         assert str(sum(more, first)) in PAGE
+
+
+def test_what_is_named_where_the_model_was_asked_for_the_one_lack() -> None:
+    sets = [[one for one in ROWS if one["set"] in LATER.get(name, (name,))] for name in (*SETS, *LATER)]
+    named, unread = zip(*map(_asked_anew, sets), strict=True)
+    for figure in (named, unread):
+        assert str(sum(figure[1:], figure[0])) in PAGE
+    assert "By set " + ", ".join(f"{one.hits} of {one.n}" for one in named) in PAGE
+    pairs = [
+        tuple(one["ways"][way]["match"] == "same" for way in ("as diagnosed", "causes asked anew"))
+        for one in ROWS
+        if one.get("capability")
+    ]
+    assert f"{pairs.count((False, True))} won and {pairs.count((True, False))} lost" in PAGE
+
+
+def _asked_anew(rows: list[dict[str, Any]]) -> tuple[Share, Share]:
+    """Return how often what is named says the cause: as it is, and had nobody read the run for candidates."""
+    own = [one["ways"]["causes asked anew"] for one in rows if one.get("capability")]
+    return share(one["match"] == "same" for one in own), share(one["unread"][2] for one in own)
 
 
 def test_two_judges_answered_and_nearly_all_that_nobody_claimed_is_the_same_to_neither() -> None:

@@ -121,7 +121,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
     unfinished=["causes_complete"],
 )
 def judge_batch(study: Study, batch: str) -> StageResult:
-    """Whether exercising what a failed run lacked would have changed its end, where a model labels."""
+    """Whether what a failed run lacked is one of the reasons why it failed, where a model labels."""
     section, done = study.settings.labels, Judged()
     figures: dict[str, Figure] = {}
     if section.model and section.causes:

@@ -115,6 +115,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             lacks[row.trajectory_id],
             key=lambda label: (
                 diagnosed.repaired.get((label.trajectory_id, label.capability_id)) is not True,
+                not _is_main(label, diagnosed),
                 _judged(label, diagnosed) != "yes",
                 label.capability_id in says_little,
                 row.trajectory_id not in witnesses[label.capability_id],
@@ -163,6 +164,12 @@ def _judged(label: Label, diagnosed: Diagnosed) -> str | None:
     """Return whether a model says that a lack decided the end; None where it was not asked."""
     said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
     return said.decisive if said is not None else None
+
+
+def _is_main(label: Label, diagnosed: Diagnosed) -> bool:
+    """Say whether a model that was shown all lacks of a run names this one as what explains its failure."""
+    said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
+    return said is not None and said.main
 
 
 def _first(label: Label, diagnosed: Diagnosed, relevant: Mapping[str, int]) -> tuple[float, int]:

@@ -95,7 +95,7 @@ class Label(Record):
 
 
 class LackCause(Record):
-    """Row of the table `lack_causes`: whether what one failed run lacked decided its end, as a model says."""
+    """Row of the table `lack_causes`: whether what one failed run lacked made it fail, as a model says."""
 
     table: ClassVar[str] = "lack_causes"
     key: ClassVar[tuple[str, ...]] = ("capability_id", "trajectory_id")
@@ -104,7 +104,9 @@ class LackCause(Record):
     capability_id: str
     target: str
     decisive: Literal["yes", "no", "cannot_tell"]
-    """Whether exercising the capability, and nothing else, would have changed the end."""
+    """Whether exercising the capability would have kept the agent from a mistake that was enough to fail."""
+    main: bool = False
+    """Whether the model names it as what explains this failure in one sentence; one of a run at most."""
     evidence: tuple[int, ...] = ()
     """Message indices that show it."""
     rationale: str = ""

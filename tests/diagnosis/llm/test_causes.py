@@ -230,7 +230,9 @@ def test_the_model_says_which_lacks_decided_and_parents_follow(open_analyst: Ope
                     "decisive": said[one["name"]],
                 }
                 for one in listed
-            ]
+            ],
+            # Of the second run it names what it says did not decide it: that names nothing.
+            "main": f"{listed[0]['id']}: {listed[0]['name']}",
         }
 
     with ChatServer(answer) as server, open_analyst(server.url) as (_, opened):
@@ -249,6 +251,19 @@ def test_the_model_says_which_lacks_decided_and_parents_follow(open_analyst: Ope
         ("b", "top"): "no",
     }
     assert all(row.evidence == (1,) for row in done.causes)
+    assert [(row.trajectory_id, row.capability_id) for row in done.causes if row.main] == [("a", "c")]
+
+
+@pytest.mark.parametrize("more", [{}, {"main": None}, {"main": "C9"}, {"main": "none of them"}])
+def test_an_answer_that_names_no_main_lack_is_read_all_the_same(
+    open_analyst: Open, more: dict[str, Any]
+) -> None:
+    said = {"id": "C1", "rationale": "r", "evidence": [1], "decisive": "yes"}
+    with ChatServer(lambda _: {"causes": [said], **more}) as server, open_analyst(server.url) as (_, opened):
+        lacks = [label("a", "c", "LACKING")]
+        done = judge_lacks(opened, Labels(model="m"), [run("a")], lacks, [capability("c")], KNOWN)
+        assert len(server.bodies) == 1, "nothing is asked again"
+    assert [(row.decisive, row.main) for row in done.causes] == [("yes", False)]
 
 
 def study(causes: list[LackCause]) -> tuple[LabelMatrix, Selection]:

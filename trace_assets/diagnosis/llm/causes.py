@@ -1,4 +1,4 @@
-"""Cause or correlate: would exercising what a failed run lacked have changed its end? A model says.
+"""Cause or correlate: did what a failed run lacked sink it, and which lack says best why? A model says.
 
 Outcomes and what was expected are known here, so this is no labelling: labels are given before, and blind.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import model_validator
 
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.discovery import Known
@@ -33,6 +35,13 @@ class CauseAnswer(Answer):
     """What the model says about one failed run."""
 
     causes: list[OneCause]
+    main: str | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _main_may_be_left_out(cls, said: Any) -> Any:
+        # Servers that hold to a schema strictly want every field required; what is read need not have it.
+        return {"main": None, **said} if isinstance(said, dict) else said
 
 
 @dataclass
@@ -116,12 +125,14 @@ def _mended(answer: CauseAnswer, names: Mapping[str, str], indices: frozenset[in
         if name:
             rows.setdefault(name, []).append(one.model_copy(update={"id": name, "evidence": evidence}))
     agreed = [rows[name][0] for name in names if len({one.decisive for one in rows.get(name, ())}) == 1]
-    return CauseAnswer(causes=agreed)
+    decisive = {one.id for one in agreed if one.decisive == "yes"}
+    main = id_of(answer.main or "", names)
+    return CauseAnswer(causes=agreed, main=main if main in decisive else None)
 
 
 def _joined(before: CauseAnswer, after: CauseAnswer) -> CauseAnswer:
     named = {one.id: one for one in [*before.causes, *after.causes]}
-    return CauseAnswer(causes=list(named.values()))
+    return CauseAnswer(causes=list(named.values()), main=after.main or before.main)
 
 
 def _complaints(answer: CauseAnswer, names: Mapping[str, str]) -> list[str]:
@@ -169,7 +180,9 @@ def judge_lacks(
             finally:
                 bar.advance()
             said = dict(zip((f"C{place}" for place in range(1, len(own) + 1)), sorted(own), strict=True))
-            rows = [_row(one, said[each.id], each, section) for each in answer.causes]
+            rows = [
+                _row(one, said[each.id], each, section, main=each.id == answer.main) for each in answer.causes
+            ]
             done.causes += [*rows, *_of_parents(rows, by_id)]
 
         done.complete = server.run(sorted(failures, key=lambda one: one.trajectory_id), work)
@@ -177,12 +190,13 @@ def judge_lacks(
     return done
 
 
-def _row(one: Trajectory, capability: str, said: OneCause, section: Labels) -> LackCause:
+def _row(one: Trajectory, capability: str, said: OneCause, section: Labels, *, main: bool) -> LackCause:
     return LackCause(
         trajectory_id=one.trajectory_id,
         capability_id=capability,
         target=one.target,
         decisive=said.decisive,
+        main=main,
         evidence=tuple(sorted(set(said.evidence))),
         rationale=said.rationale.strip(),
         judge=f"model:{section.model}",
@@ -201,6 +215,6 @@ def _of_parents(rows: Sequence[LackCause], capabilities: Mapping[str, Capability
         for value in ("yes", "cannot_tell", "no"):
             deciding = [row for row in own if row.decisive == value]
             if deciding:
-                found.append(deciding[0].model_copy(update={"capability_id": parent}))
+                found.append(deciding[0].model_copy(update={"capability_id": parent, "main": False}))
                 break
     return found
