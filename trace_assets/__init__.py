@@ -17,8 +17,10 @@ def warehouse(home: Path | str | None = None) -> Warehouse:
             None reads `TRACE_HOME`, then falls back to `.trace`.
     """
     import os
+    import warnings
 
     from trace_assets.store import Home
+    from trace_assets.store.unfinished import words_on_removals
     from trace_assets.store.warehouse import Warehouse
     from trace_assets.system.object_address import is_address
 
@@ -27,4 +29,7 @@ def warehouse(home: Path | str | None = None) -> Warehouse:
         from trace_assets.store.objects.download import mirror
 
         home = mirror(named)
-    return Warehouse(Home.open(home, writable=False))
+    opened = Home.open(home, writable=False)
+    if words := words_on_removals(opened.path):
+        warnings.warn(words, stacklevel=2)
+    return Warehouse(opened)

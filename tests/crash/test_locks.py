@@ -10,10 +10,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from trace_assets.cli import loudness
 from trace_assets.store import Home, locks
 from trace_assets.store.database import database_of
 from trace_assets.store.locks import (
@@ -29,6 +31,7 @@ from trace_assets.store.locks import (
     mark_due,
     settle_recorded,
     sync_lock,
+    waiting_words,
 )
 from trace_assets.store.presence import announce, dead_here, forget_dead, is_alive, living
 
@@ -154,7 +157,9 @@ def test_who_waits_is_told_once_for_whom_and_gives_up_in_one_sentence(tmp_path: 
         assert holder(path) is not None and len(told) == 1
 
 
-def test_a_lock_is_had_by_the_second_once_the_first_lets_go(tmp_path: Path) -> None:
+def test_a_lock_is_had_by_the_second_once_the_first_lets_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, order = tmp_path / "some.lock", list[str]()
 
     def second(patience: float | None) -> None:
@@ -165,10 +170,20 @@ def test_a_lock_is_had_by_the_second_once_the_first_lets_go(tmp_path: Path) -> N
         with exclusive(path, "the first"):
             thread = threading.Thread(target=second, args=(patience,))
             thread.start()
-            while order[-1:] != ["waits"]:
+            while order[-1:] != ["waits"] or not waiting_words():
                 time.sleep(0.01)
+            assert waiting_words().startswith("waiting since 0 s for the first, process ")
+            said = StringIO()
+            with monkeypatch.context() as patch:
+                patch.setattr(loudness, "SILENCE_SECONDS", 0.05)
+                patch.setattr(sys, "stderr", said)
+                with loudness.heartbeat("trace x is at work"):
+                    while "\n" not in said.getvalue():
+                        time.sleep(0.01)
+            assert said.getvalue().startswith("… waiting since 0 s for the first, process ")
             order.append("lets go")
         thread.join(600)
+        assert waiting_words() == ""
     assert order == ["waits", "lets go", "has it"] * 2
 
 

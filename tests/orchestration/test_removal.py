@@ -13,6 +13,8 @@ import dagster as dg
 import pytest
 
 from tests.workflows.test_ingest import simulation_file
+from trace_assets import warehouse
+from trace_assets.assets.report import write_page
 from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.cli.progress import run_sync
 from trace_assets.definitions import graph
@@ -23,6 +25,8 @@ from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.removal import finish_removals, removable, remove_batch, restore_batch
 from trace_assets.orchestration.scope import Scope
 from trace_assets.records import Arrival, SuspectTask, Task, ToldTask, TrajectoryHead, Triage
+from trace_assets.store import Store
+from trace_assets.store.unfinished import words_on_removals
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import batch_problem, batches, inbox, ingest
 from trace_assets.workflows.watch import look, pending
@@ -116,7 +120,10 @@ def test_what_came_in_meanwhile_is_not_brought_back_beside_it(
     assert batches(study) == ["longer", "two"]
 
 
-@pytest.mark.parametrize("killed_in", ["_give_tasks_away", pytest.param("_forget", marks=pytest.mark.ci)])
+KILLED_IN = ["_give_tasks_away", pytest.param("_forget", marks=pytest.mark.ci), "half"]
+
+
+@pytest.mark.parametrize("killed_in", KILLED_IN)
 def test_a_removal_that_was_killed_is_gone_on_with(
     study: Study, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, killed_in: str
 ) -> None:
@@ -128,17 +135,25 @@ def test_a_removal_that_was_killed_is_gone_on_with(
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
+    study.store.write([], SuspectTask)
     with monkeypatch.context() as kill, pytest.raises(KeyboardInterrupt):
-        kill.setattr(removal, killed_in, die)
+        kill.setattr(
+            Store if killed_in == "half" else removal, "drop" if killed_in == "half" else killed_in, die
+        )
         remove_batch(study, instance, "one")
     assert heads(study) == {"a1", "a2", "b2", "b3"}
+    assert study.store.has(SuspectTask) == (killed_in != "half"), "what all show goes before what it shows"
+    with pytest.raises(InputError, match=r"the removal of one was interrupted.*no page"):
+        write_page(study, study.home.path / "page.html")
+    with pytest.warns(UserWarning, match="the removal of one was interrupted"), warehouse(study.home.path):
+        pass
     if killed_in == "_forget":  # as any sync does
         assert run_sync(study, ["config/targets"], quiet=True, jobs=0, keep=True).exit_code == 0
     else:
         assert finish_removals(study, instance) == ["one"]
     assert heads(study) == {"b2", "b3"} and instance.get_dynamic_partitions(str(TASK_BATCH.name)) == ["two"]
     assert {one.task_id for one in inbox(study, "two").read(Task)} == {"tau2:desk/2", "tau2:desk/3"}
-    assert finish_removals(study, instance) == []
+    assert finish_removals(study, instance) == [] and not words_on_removals(study.home.path)
     (study.home.path / "removed").mkdir(exist_ok=True)
     os.rename(study.home.inbox / "two", study.home.path / "removed" / "two")  # and no more, as was done once
     assert finish_removals(study, instance) == ["two"] and not study.store.partitions(TrajectoryHead)

@@ -9,6 +9,7 @@ from trace_assets.errors import InputError
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, write_text
 from trace_assets.store.manifest import manifest_of
+from trace_assets.store.unfinished import words_on_removals
 from trace_assets.study import Study
 
 
@@ -21,10 +22,15 @@ def write_page(study: Study, output: Path | None = None) -> Path:
 
     Returns:
         Its path.
+
+    Raises:
+        InputError: What is in the store was made with a batch that is half taken out of it.
     """
     from trace_assets.report.data import gather
     from trace_assets.report.page import render
 
+    if words := words_on_removals(study.home.path):
+        raise InputError(f"{words}; no page is written of it.")
     page = render(gather(study.store, study.settings.selection))
     if output is not None:
         try:

@@ -106,7 +106,9 @@ class Heartbeat:
             self.heard = now
             if _chosen == Loudness.quiet:
                 continue
-            line = f"… {self.describe()}, for {now - self.begun:.0f} s"
+            locks = sys.modules.get("trace_assets.store.locks")
+            words = (locks.waiting_words() if locks else "") or self.describe()
+            line = f"… {words}, for {now - self.begun:.0f} s"
             print(line, file=sys.stderr, flush=True)
 
 

@@ -132,12 +132,15 @@ def open_study(
         writable: False for a command that only looks, which a read-only home will do for.
         whole: Of a home in an object store: a command that only looks needs more than the tables.
     """
+    from trace_assets.store.unfinished import words_on_removals
     from trace_assets.study import Study
 
     go_to_study()
     if config is None and not os.environ.get("TRACE_CONFIG") and Path("trace.toml").is_file():
         config = Path("trace.toml")
     study = Study.open(_fetched(writable, whole), config, overrides if overrides else None, writable=writable)
+    if not writable and (words := words_on_removals(study.home.path)):
+        print(f"trace: {words}.", file=sys.stderr)
     if loudness() == Loudness.verbose:
         named = config or os.environ.get("TRACE_CONFIG") or "the defaults"
         print(f"trace: home {study.home.path}, settings {named}", file=sys.stderr)

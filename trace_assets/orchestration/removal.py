@@ -28,15 +28,13 @@ from trace_assets.store.files import make_folder, replacing_folder, sync_file, s
 from trace_assets.store.locks import Holder, exclusive, mark_due, sync_lock
 from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition
+from trace_assets.store.unfinished import BEGUN, REMOVED, begun_removals
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import counted_words, find_doubles
 from trace_assets.workflows.finished_work import KINDS
 from trace_assets.workflows.ingest import batch_problem, batch_store, batches, inbox, played_here, seal_batch
 from trace_assets.workflows.task_inbox import task_batches
 
-REMOVED = "removed"
-"""Folder of a home for batches that were taken out: they lie there until somebody deletes them."""
-_BEGUN = "removal-begun"
 Waiting = Callable[[Holder | None], None]
 
 
@@ -88,7 +86,7 @@ def remove_batch(
     ):
         removable(study, batch)
         source = study.home.inbox / batch
-        mark = source / _BEGUN
+        mark = source / BEGUN
         mark.write_text("", encoding="utf-8")
         sync_file(mark)
         sync_folder(source)
@@ -111,7 +109,7 @@ def finish_removals(study: Study, instance: dg.DagsterInstance) -> list[str]:
     folder = study.home.path / REMOVED
     if not folder.is_dir():
         return []
-    begun = {one.parent.name for one in folder.glob(f"*/{_BEGUN}") if is_partition(one.parent.name)}
+    begun = {one for one in begun_removals(study.home.path) if is_partition(one)}
     # An earlier version left the rows of what was removed by the command where they were.
     stayed = set(study.store.partitions(TrajectoryHead)) - set(batches(study))
     begun |= {one for one in stayed if _lies(study, one) and not played_here(study, one)}
@@ -119,7 +117,7 @@ def finish_removals(study: Study, instance: dg.DagsterInstance) -> list[str]:
         if batch not in batches(study):  # nor was it ingested again meanwhile
             _give_tasks_away(study, batch)
             _forget(study, instance, batch)
-        (folder / batch / _BEGUN).unlink(missing_ok=True)
+        (folder / batch / BEGUN).unlink(missing_ok=True)
         sync_folder(folder / batch)
     return sorted(begun)
 
@@ -243,10 +241,11 @@ def _forget(study: Study, instance: dg.DagsterInstance, batch: str) -> None:
     graph(study)  # declares which tables are whose
     files = ItemFiles(study)
     # What follows from all batches by code alone goes as well: nobody shall read it as what the rest shows.
+    # It goes first, for a process that is killed in here must not leave it without what it was made of.
     follows = [one.name for one in _fan_ins() if one.group == "diagnosis" and one.name not in KINDS]
     for asset, partition in [
-        *((name, batch) for name in sorted(OF_BATCH)),
         *((name, "") for name in follows),
+        *((name, batch) for name in sorted(OF_BATCH)),
     ]:
         names = files.own_tables(asset, partition)
         with files.manifest.removing(names):

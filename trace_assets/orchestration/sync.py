@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import dagster as dg
@@ -34,7 +35,9 @@ from trace_assets.store.locks import (
     exclusive,
     holder,
     is_item_held,
+    item_holder,
     sync_lock,
+    waits_for,
 )
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
@@ -429,8 +432,10 @@ class _Run:
             Whether there is more to do.
         """
         waited = bool(self.elsewhere)
-        while any(is_item_held(home, item.asset, item.partition) for item in self.elsewhere):
-            time.sleep(POLL_SECONDS)
+        for item in sorted(self.elsewhere):
+            with waits_for(partial(item_holder, home, item.asset, item.partition)):
+                while is_item_held(home, item.asset, item.partition):
+                    time.sleep(POLL_SECONDS)
         if not self.is_complete_look or waited:
             self.elsewhere.clear()
             self.steps = self._plan()

@@ -74,6 +74,30 @@ def sync_lock(home: Home) -> Path:
     return home.path / "sync.lock"
 
 
+_waits: dict[object, tuple[float, Callable[[], object]]] = {}
+"""What this process waits for: since when, and who holds it."""
+
+
+@contextmanager
+def waits_for(who: Callable[[], object]) -> Iterator[None]:
+    """Let `waiting_words` say, while the body runs, for whom this process waits."""
+    key = object()
+    _waits[key] = (time.monotonic(), who)
+    try:
+        yield
+    finally:
+        del _waits[key]
+
+
+def waiting_words() -> str:
+    """Return for whom this process waits, and how long by now; nothing where it does not wait."""
+    found = sorted(list(_waits.values()), key=lambda one: one[0])
+    if not found:
+        return ""
+    since, who = found[0]
+    return f"waiting since {time.monotonic() - since:.0f} s for {who() or 'another process'}"
+
+
 @contextmanager
 def exclusive(
     path: Path,
@@ -105,7 +129,8 @@ def exclusive(
     with path.open("a+", encoding="utf-8") as file:
         if not _try(file.fileno(), fcntl.LOCK_EX):
             waiting(holder(path))
-            _wait(file.fileno(), path, patience)
+            with waits_for(lambda: holder(path)):
+                _wait(file.fileno(), path, patience)
         _say(file, what)
         try:
             yield

@@ -18,6 +18,27 @@ CHECKPOINT = "checkpoint-"
 SAMPLER = "sampler"
 """Folder of a run directory that its sampler writes into, anew for each try."""
 _RUN_DIRECTORY = ".work"
+REMOVED = "removed"
+"""Folder of a home for batches that were taken out: they lie there until somebody deletes them."""
+BEGUN = "removal-begun"
+"""Lies in such a batch until nothing that was made of it is in the tables any more."""
+
+
+def begun_removals(home: Path) -> list[str]:
+    """Return the batches whose removal was begun and not ended: the tables may show them still."""
+    return sorted(one.parent.name for one in (home / REMOVED).glob(f"[!.]*/{BEGUN}"))
+
+
+def words_on_removals(home: Path) -> str:
+    """Say of a home that the removal of a batch was cut short there; empty where none was."""
+    names = begun_removals(home)
+    if not names:
+        return ""
+    return (
+        f"the removal of {', '.join(names)} was interrupted: what the tables hold was made with "
+        f"{'it' if len(names) == 1 else 'them'}, in part at least, until `trace diagnose` (or any sync) "
+        "ends the removal"
+    )
 
 
 def run_directory_of(folder: Path) -> Path:
