@@ -115,9 +115,10 @@ style: $(VENV)/.dev
 types:
 	$(VENV)/bin/mypy
 
+# Of `dagster definitions validate -w workspace.yaml`, which does the same, a test says that it means the same module.
 definitions:
 	@folder=$$(mktemp -d) && export HOME=$$folder TRACE_HOME=$$folder/trace DAGSTER_HOME=$$folder && \
-	$(VENV)/bin/dg check defs && $(VENV)/bin/dagster definitions validate -w workspace.yaml; \
+	$(VENV)/bin/dg check defs; \
 	status=$$?; rm -rf "$$folder"; exit $$status
 
 base: $(VENV)/.base

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+import yaml
 
 from tests.assets.definitions_snapshot import check_spec, snapshot
 from trace_assets.definitions import build
@@ -116,7 +119,9 @@ def test_column_lineage_names_columns_that_exist_on_both_sides(assets: dict[str,
 def test_nothing_private_of_dagster_is_imported(project_root: Path) -> None:
     private = set()
     for file in (project_root / "trace_assets").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not re.search(r"dagster\._|dagster_shared", text := file.read_text(encoding="utf-8")):
+            continue
+        for node in ast.walk(ast.parse(text)):
             names = (
                 [node.module or ""]
                 if isinstance(node, ast.ImportFrom)
@@ -127,6 +132,13 @@ def test_nothing_private_of_dagster_is_imported(project_root: Path) -> None:
             if any(name.startswith(("dagster._", "dagster_shared")) for name in names):
                 private.add(file.relative_to(project_root).as_posix())
     assert private == set()
+
+
+def test_both_ways_to_name_the_code_location_mean_one_module(project_root: Path) -> None:
+    named = yaml.safe_load((project_root / "workspace.yaml").read_text())["load_from"][0]["python_module"]
+    dg_project = tomllib.loads((project_root / "pyproject.toml").read_text())["tool"]["dg"]["project"]
+    assert named["module_name"] == dg_project["code_location_target_module"] == "trace_assets.definitions"
+    assert (project_root / named["working_directory"]).resolve() == project_root
 
 
 def test_loading_takes_no_torch_no_cluster_no_database_and_little_time(tmp_path: Path) -> None:
