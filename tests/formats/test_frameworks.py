@@ -133,6 +133,28 @@ def test_what_is_not_known_is_told_of_once_a_file_and_kind_and_its_text_is_kept(
     ]
 
 
+def test_an_entry_of_an_unknown_role_costs_that_entry_and_not_the_conversation(tmp_path: Path) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "What is the state of W7?"},
+        {"role": "critic", "content": "Look before you answer."},
+        {"role": "bot", "content": None, "tool_calls": [call]},
+        {"role": "result", "tool_call_id": "c", "content": "sent"},
+        {"role": "bot", "content": "It is sent."},
+    ]
+    (file := tmp_path / "a.jsonl").write_text(json.dumps({"messages": messages, "reward": 1}) + "\n")
+    read = read_trajectories([file])
+    (run,) = read.trajectories
+    assert [one.role for one in run.messages] == ["user", "assistant", "tool", "assistant"]
+    assert run.messages[2].tool_name == "look" and run.metadata["left_out"] == {"role critic": 1}
+    assert ["'role critic' (1, first in 'a/1')" in one.message for one in read.problems] == [True]
+    spoken = [one for one in messages if one["role"] in ("user", "critic")]  # no word of the agent is known
+    for said in (spoken, spoken[1:]):
+        file.write_text(json.dumps({"messages": said, "reward": 1}) + "\n")
+        with pytest.raises(InputError, match="no trajectory could be read"):
+            read_trajectories([file])
+
+
 def test_what_lies_around_the_list_of_messages_judges_the_run(tmp_path: Path) -> None:
     for form in ({"history": CHAT, "result": {"passed": False}}, {"run": {"history": CHAT, "passed": False}}):
         (file := tmp_path / "a.json").write_text(json.dumps(form))

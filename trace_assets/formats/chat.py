@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -48,23 +49,34 @@ def first_words(messages: tuple[Message, ...]) -> str:
     return next((one.content for one in messages if one.role == "user" and one.content), "")
 
 
-def read_chat(raw: Sequence[Any]) -> list[Message]:
+def read_chat(raw: Sequence[Any], left: Counter[str] | None = None) -> list[Message]:
     """Return the messages of a conversation.
+
+    Args:
+        raw: What the log holds.
+        left: Counts, by their kind, the entries that are left out, for nobody says whose words they are;
+            None refuses a conversation that holds one.
 
     Raises:
         ValueError: A message is not an object, has an unknown role or a tool call without a name.
     """
     not_too_many(len(raw), MOST_MESSAGES, "messages")
     names: dict[str, str] = {}
-    last = ""
+    last, unknown = "", ""
     messages = []
     for number, message in enumerate(raw):
         if not isinstance(message, dict):
             raise ValueError(f"messages[{number}] is not an object")
         said = message.get("role")
         role = _ROLES.get(str(said))
+        if role is None and left is not None:
+            role = _role_of(said, raw)
         if role is None:
-            raise ValueError(f"messages[{number}] has the unknown role {said!r}")
+            unknown = unknown or f"messages[{number}] has the unknown role {said!r}"
+            if left is None:
+                raise ValueError(unknown)
+            left[f"role {str(said)[:40]}"] += 1
+            continue
         calls = tuple(_calls(message, number))
         names.update((call.id, call.name) for call in calls)
         last = calls[-1].id if calls else last
@@ -86,7 +98,17 @@ def read_chat(raw: Sequence[Any]) -> list[Message]:
                 metadata=metadata,
             )
         )
+    if unknown and not any(one.role == "assistant" for one in messages):
+        raise ValueError(unknown)  # whose words are lost may be the agent's
     return messages
+
+
+def _role_of(said: object, raw: Sequence[Any]) -> Role | None:
+    """Return whose a role is that nobody knows, by what its entries do: call tools, or answer calls."""
+    own = [one for one in raw if isinstance(one, dict) and one.get("role") == said]
+    if any(one.get("tool_calls") for one in own):
+        return "assistant"
+    return "tool" if all(one.get("tool_call_id") for one in own) else None
 
 
 _FAILED = ("is_error", "error", "isError", "tool_call_error")

@@ -151,7 +151,7 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     if not isinstance(raw, list):
         raise ValueError("there is no list 'messages'")
     left = Counter[str]()
-    messages = tuple(read_chat(in_chat_form(translated(raw, left), _first(row, _SYSTEM), left)))
+    messages = tuple(read_chat(in_chat_form(translated(raw, left), _first(row, _SYSTEM), left), left))
     must_say_something(messages)
     left.update(left_in(messages))
     batch = batch_of(path)
