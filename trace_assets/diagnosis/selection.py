@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.chance import SHUFFLES, Null
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT, LabelMatrix
+from trace_assets.diagnosis.promises import (
+    narrower_ones,
+    possibly_decided,
+    promise,
+    quoted,
+    seen_once,
+    what_decides,
+    with_narrower,
+)
 from trace_assets.diagnosis.repair.shares import decisive_words, indecisive, is_proven, placebo_words
 from trace_assets.diagnosis.thresholds import (
     FEW,
-    Alone,
-    alone,
-    fewest,
     interval_words,
-    is_promising,
     more_tasks,
     more_trials,
     restates_outcome,
@@ -41,8 +45,6 @@ from trace_assets.stats.tests import gap_p_value
 
 EMPTY_RELEVANT = 10
 """Relevant successes from which an ER+ of exactly 0 is suspicious."""
-WITHIN = 0.8
-"""Share of the failures of something narrow that lie among those of what is broader than it."""
 
 
 def empty_contrast(contrasts: Sequence[Contrast]) -> list[Contrast]:
@@ -212,9 +214,9 @@ def select_matrix(
     promising = {
         name: found
         for name in rejected.keys() - no_cause.keys()
-        if (found := _promise(rows[name], matrix, section)) is not None
+        if (found := promise(rows[name], matrix, section)) is not None
     }
-    narrower = _narrower(own, matrix, section, taken.order, promising)
+    narrower = narrower_ones(own, matrix, section, taken.order, promising)
     for rank, capability in enumerate(order, start=1):
         kept, marginal, reason = taken.verdicts[capability]
         override = asked.get(capability, "")
@@ -223,24 +225,24 @@ def select_matrix(
         more = trials = None
         cases = [one for one in taken.order if parents.get(one) == capability]
         if kept:
-            reason = _with(reason, narrower.get(capability, ()), names)
+            reason = with_narrower(reason, narrower.get(capability, ()), names)
         elif override:
             reason = f"kept by override, not found ({override}): {reason}"
         elif cases:
             verdict = "cases kept"
             said = "its case {} is" if len(cases) == 1 else "its cases {} are"
-            reason = f"{said.format(_quoted(cases, names))} kept; {reason}"
+            reason = f"{said.format(quoted(cases, names))} kept; {reason}"
         elif capability in promising:
             verdict, by_one = promising[capability]
             if verdict == "seen once":
-                reason = f"seen once: {_seen(matrix, rows[capability])}; so far {reason}"
+                reason = f"seen once: {seen_once(matrix, rows[capability])}; so far {reason}"
             elif by_one is not None:
                 reason = f"promising: {by_one}; over all policies {reason}"
             else:
                 more = more_tasks(rows[capability], section, chance)
                 trials = more_trials(rows[capability], section, chance)
-                words = _what_decides(rows[capability], section, more, trials)
-                reason = f"promising: {words}; {_decided(matrix, rows[capability])}so far {reason}"
+                words = what_decides(rows[capability], section, more, trials)
+                reason = f"promising: {words}; {possibly_decided(matrix, rows[capability])}so far {reason}"
         decided.append(
             SelectedCapability(
                 capability_id=capability,
@@ -259,100 +261,6 @@ def select_matrix(
             )
         )
     return decided
-
-
-def _promise(
-    row: Contrast, matrix: LabelMatrix, section: Selection
-) -> tuple[Literal["promising", "seen once"], Alone | None] | None:
-    """Say whether what fails on its own is promising, and by which policy's runs alone, or was seen once.
-
-    Failures of one task are no two observations of each other.
-    """
-    wide = is_promising(row, section)
-    by_one = None if wide else alone(matrix, row.capability_id, section)
-    if not wide and by_one is None:
-        return None
-    return ("promising" if len(np.unique(matrix.tasks[_lacking(matrix, row)])) > 1 else "seen once", by_one)
-
-
-def _lacking(matrix: LabelMatrix, row: Contrast) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = matrix.codes[matrix.capabilities.index(row.capability_id)] == LACKING
-    return found & matrix.failed
-
-
-def _seen(matrix: LabelMatrix, row: Contrast) -> str:
-    n = int(_lacking(matrix, row).sum())
-    return "one failure lacks it" if n == 1 else f"{n} failures lack it, all of one task"
-
-
-def _decided(matrix: LabelMatrix, row: Contrast) -> str:
-    """Say how many of the failures that lack it something may have decided, where these are fewer."""
-    lacking = _lacking(matrix, row)
-    n = int((lacking & matrix.deciding[matrix.capabilities.index(row.capability_id)]).sum())
-    return (
-        ""
-        if n == lacking.sum()
-        else f"it may have decided {n} of the {lacking.sum()} failures that lack it; "
-    )
-
-
-def _narrower(
-    own: Sequence[Contrast],
-    matrix: LabelMatrix,
-    section: Selection,
-    kept: Sequence[str],
-    promising: Mapping[str, tuple[str, Alone | None]],
-) -> Mapping[str, list[str]]:
-    """Return of what is kept the promising ones that say more exactly what is lacking in its failures.
-
-    Their failures lie among its own, and are fewer. That they are not kept is for want of successes that
-    need them: an umbrella has those, as it is needed everywhere.
-    """
-    deciding = matrix.deciding & matrix.failed
-    line = {name: deciding[place] for place, name in enumerate(matrix.capabilities)}
-    few = [
-        row.capability_id
-        for row in own
-        if promising.get(row.capability_id, ("",))[0] == "promising"
-        and row.n_passed_relevant < section.min_relevant
-    ]
-    found: dict[str, list[str]] = {}
-    for broad in kept:
-        within = [
-            (int(line[name].sum()), name)
-            for name in few
-            if line[name].sum() < line[broad].sum()
-            and (line[name] & line[broad]).sum() >= WITHIN * line[name].sum()
-        ]
-        found[broad] = [name for _, name in sorted(within, key=lambda one: (-one[0], one[1]))]
-    return found
-
-
-def _with(reason: str, narrower: Sequence[str], names: Mapping[str, str]) -> str:
-    """Put behind the first grounds for keeping something what says more exactly what to teach."""
-    if not narrower:
-        return reason
-    first, mark, rest = reason.partition("; ")
-    words = "promising, and more exactly what some of these lack: " + _quoted(narrower[:3], names)
-    return f"{first}; {words}{mark}{rest}"
-
-
-def _quoted(capabilities: Sequence[str], names: Mapping[str, str]) -> str:
-    return ", ".join(f"'{names.get(one, one)}'" for one in capabilities)
-
-
-def _what_decides(row: Contrast, section: Selection, more: int | None, trials: int | None) -> str:
-    """Say what would decide over a promising candidate: tasks, trials, or neither."""
-    if row.n_passed_relevant < fewest(section):
-        return (
-            f"only {row.n_passed_relevant} of {row.n_passed} successes need it, so more tasks like these "
-            "hardly decide: successes in tasks that need it would, or failed runs that pass once it is "
-            "repaired"
-        )
-    much = "more tasks like these" if more is None else f"about {more} more tasks like these"
-    if trials is not None:
-        much += f", or about {trials} more trial{'s' * (trials > 1)} of each of these tasks,"
-    return f"{much} would decide"
 
 
 def overriding(capability: str, names: Mapping[str, str], section: Selection) -> str:

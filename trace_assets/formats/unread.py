@@ -162,9 +162,6 @@ def _words(entry: Any, known: bool) -> Iterator[tuple[str, str]]:
             yield text, kind
 
 
-_FLAT_KINDS = frozenset(name.replace("_", "").replace("$", "") for name in _KINDS)
-
-
 def _strings(value: Any) -> Iterator[tuple[str, tuple[str, bool, str]]]:
     """Yield each text: the field that holds it, whether it or one around it holds words, and the kind."""
     waiting: list[tuple[Any, str, bool, str]] = [(value, "", False, "")]
@@ -189,6 +186,9 @@ def _strings(value: Any) -> Iterator[tuple[str, tuple[str, bool, str]]]:
 @lru_cache(maxsize=1024)
 def _flat(name: str) -> str:
     return name.replace("_", "").replace("$", "").lower()
+
+
+_FLAT_KINDS = frozenset(map(_flat, _KINDS))
 
 
 def _unfolded(text: str) -> Any:
