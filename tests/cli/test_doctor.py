@@ -18,6 +18,7 @@ from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, mark_due, sync_lock
 from trace_assets.study import Study
+from trace_assets.workflows.ingest import ingest
 
 
 def trace(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -253,3 +254,16 @@ def test_model_servers_are_asked_what_they_serve(tmp_path: Path, monkeypatch: py
     assert (writing.name, writing.needed_for) == ("writer's server", TRAINING)
     (triage,) = look("triage.model=judge", "analyst.base_url=http://127.0.0.1:1/v1")
     assert "not judge" in triage.detail
+
+
+def test_what_was_left_out_of_an_ingested_file_is_told_again(tmp_path: Path) -> None:
+    study = Study.open(tmp_path / "home")
+    said = [{"role": "user", "content": "Cancel W1."}, {"role": "assistant", "content": "No."}]
+    good = json.dumps({"messages": said, "reward": 1, "id": "a"})
+    (file := tmp_path / "runs.jsonl").write_text(f"{good}\n{{broken\n")
+    ingest(study, [file])
+    (one,) = (found for found in homes.files(study, deep=False) if found.name == "ingested files")
+    assert one.state == "degraded" and "(1 left out)" in one.detail and "runs.jsonl: line 2" in one.detail
+    file.write_text(f"{good}\n")
+    ingest(study, [file], again=True)
+    assert "ingested files" not in {found.name for found in homes.files(study, deep=False)}
