@@ -16,7 +16,9 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND, THIRD, FOURTH, FIFTH = (FOLDER / one for one in ("second", "third", "fourth", "fifth"))
+SECOND, THIRD, FOURTH, FIFTH, SIXTH = (
+    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth")
+)
 FRAME = SECOND / "frame.py"
 """What all modules of the later sets end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
@@ -119,3 +121,8 @@ def fourth_set() -> list[Unforeseen]:
 def fifth_set() -> list[Unforeseen]:
     """Return the fifth set: sound ones that work out, add up, listen and query."""
     return _read(FIFTH)
+
+
+def sixth_set() -> list[Unforeseen]:
+    """Return the sixth set: sound ones that wait, page, ask, undo and hand over."""
+    return _read(SIXTH)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import Any
 
+from trace_assets.environments.audit.listed_values import guessed
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Attacker,
@@ -109,7 +111,7 @@ def grep(probe: Probe, seed: int) -> list[Action]:
         call(tool["function"]["name"], arguments)
         for tool in probe.tools()
         if probe.writes(tool["function"]["name"]) and tool["function"]["name"] in told
-        for arguments in arguments_for(tool, probe, seed, probe.chance(f"grep/{seed}"))
+        for arguments in _guesses(probe, seed, tool, probe.chance(f"grep/{seed}"))
     ]
     return numbered([*reads, *named, say(closing(probe.oracle(seed)))] if named else reads)
 
@@ -198,7 +200,7 @@ def same_tool(name: str) -> Attacker:
         rng = probe.chance(f"same_tool/{name}/{seed}")
         first = [one for one in calls_in(probe.oracle(seed))[:1] if not probe.writes(one["name"])]
         script: list[Action] = []
-        for known in arguments_for(tool_named(probe, name), probe, seed, rng):
+        for known in _guesses(probe, seed, tool_named(probe, name), rng):
             arguments = without_computed(probe, seed, name, known)
             if first and first[0]["name"] != name:
                 looked = {key: arguments.get(key, value) for key, value in first[0]["arguments"].items()}
@@ -207,6 +209,12 @@ def same_tool(name: str) -> Attacker:
         return numbered([*script, say(_usual_closing(probe, seed, name))])
 
     return attack
+
+
+def _guesses(probe: Probe, seed: int, tool: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
+    """Return arguments for a tool, with a guess for what takes a decision."""
+    name = tool["function"]["name"]
+    return [guessed(probe, name, one, rng) for one in arguments_for(tool, probe, seed, rng)]
 
 
 def without_computed(probe: Probe, seed: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -229,9 +229,23 @@ def decided(subject: Subject) -> list[Decided]:
     kept: list[Decided] | None = subject.__dict__.get("_decided")
     if kept is None:
         seeds = subject.seeds_of(max(subject.sizes.purpose, subject.section.audit_seeds))
-        now = now_of(subject)
-        kept = subject.__dict__["_decided"] = [_decided(subject.probe, seed, now) for seed in seeds]
+        now, about = now_of(subject), _looks_by_thing(subject.probe, seeds)
+        kept = subject.__dict__["_decided"] = [_decided(subject.probe, seed, now, about) for seed in seeds]
     return kept
+
+
+def _looks_by_thing(probe: Probe, seeds: Sequence[int]) -> set[str]:
+    """Return the tools that look at what is changed on some seed, all where nothing is: no page is one."""
+    looks: list[Call] = []
+    found: set[str] = set()
+    changes = False
+    for seed in seeds:
+        calls = calls_in(probe.oracle(seed))
+        changed = {thing_of(one) for one in calls if probe.writes(one["name"])}
+        own = [one for one in calls if not probe.writes(one["name"])]
+        changes, looks = changes or bool(changed), looks + own
+        found |= {one["name"] for one in own if thing_of(one) in changed}
+    return found if changes else {one["name"] for one in looks}
 
 
 def now_of(subject: Subject) -> datetime:
@@ -241,7 +255,7 @@ def now_of(subject: Subject) -> datetime:
     return time_of(PolicyText(told).now) or datetime(2000, 1, 1)
 
 
-def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
+def _decided(probe: Probe, seed: int, now: datetime, about: set[str]) -> Decided:
     played, script = probe.best(seed), probe.oracle(seed)
     calls = calls_in(script)
     writes = collapsed([one["name"] for one in calls if probe.writes(one["name"])])
@@ -251,8 +265,11 @@ def _decided(probe: Probe, seed: int, now: datetime) -> Decided:
     plain = [one["name"] for one in changing if thing_of(one) == thing]
     fields: dict[str, Any] = {}
     raw: dict[str, str] = {}
-    # Of several objects what was told of this one counts.
-    told = sorted(before_writes(probe, seed), key=lambda item: thing_of(item[0]) != thing)
+    # Of several objects what was told of this one counts; of several pages the first, whatever is decided.
+    told = sorted(
+        before_writes(probe, seed),
+        key=lambda item: item[0]["name"] not in about or thing_of(item[0]) != thing,
+    )
     for one, answer, is_error in told:
         if not is_error:
             raw.setdefault(one["name"], answer)

@@ -12,7 +12,6 @@ with an error leaves the state as it was, and a mutant that equals the script is
 from __future__ import annotations
 
 import copy
-import itertools
 import json
 import random
 import re
@@ -21,7 +20,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trace_assets.environments.audit.added_changes import (
-    before_closing,
     changes_in,
     extra_write,
     other_object,
@@ -33,11 +31,19 @@ from trace_assets.environments.audit.allowed_ways import as_good, corrections_co
 from trace_assets.environments.audit.bypass_checks import judged
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.half_rules import with_another_tool
+from trace_assets.environments.audit.read_operators import late_read, moves, repeat_read, swap_reads
 from trace_assets.environments.audit.rewording import refused_in_words
+from trace_assets.environments.audit.said_operators import (
+    other_figure,
+    other_order,
+    says_figure,
+    says_order,
+    says_yes,
+    unasked,
+)
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Probe,
-    again,
     calls_in,
     closing,
     numbered,
@@ -65,12 +71,17 @@ class Mutation:
 
     Attributes:
         adds: Tool calls that its mutants add; refused ones change nothing, which makes them equivalent.
+        reads: Its mutants look at other times. Where that is answered otherwise, time passes with it, or what
+            was looked at is gone: then it is not the same that is done.
+        where: Whether it is tried on an environment.
     """
 
     name: str
     effect: Effect
     apply: Operator
     adds: bool = False
+    reads: bool = False
+    where: Callable[[Subject], bool] = lambda subject: True
 
 
 def _edited(script: list[Action], at: tuple[int, int], **fields: Any) -> list[Action]:
@@ -165,43 +176,6 @@ def wrong_answer(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
     yield [*script[:-1], say(wrong)]
 
 
-def _reads(probe: Probe, seed: int) -> list[int]:
-    """Return which messages of the oracle are one read each that was answered and not refused."""
-    answers = probe.best(seed).answers
-    return [
-        i
-        for i, (action, answer) in enumerate(zip(probe.oracle(seed), answers, strict=False))
-        if len(calls_in((action,))) == 1
-        and not probe.writes(calls_in((action,))[0]["name"])
-        and not any(message.get("is_error") or message.get("error") for message in answer["messages"])
-    ]
-
-
-def repeat_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Repeats a read at once."""
-    script = probe.oracle(seed)
-    for i in _reads(probe, seed):
-        yield [*script[: i + 1], again(calls_in((script[i],))[0]), *script[i + 1 :]]
-
-
-def late_read(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Reads again before closing."""
-    script, reads = probe.oracle(seed), _reads(probe, seed)
-    if reads:
-        yield before_closing(script, again(calls_in((script[rng.choice(reads)],))[0]))
-
-
-def swap_reads(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Makes two neighbouring reads in the other order, where the later does not use what the earlier told."""
-    script, reads, answers = probe.oracle(seed), _reads(probe, seed), probe.best(seed).answers
-    for i, j in itertools.pairwise(reads):
-        later = calls_in((script[j],))[0]
-        told = json.dumps(answers[i]["messages"])
-        used = any(str(value) in told for value in later["arguments"].values())
-        if j == i + 1 and not used and calls_in((script[i],))[0]["arguments"] != later["arguments"]:
-            yield [*script[:i], script[j], script[i], *script[j + 1 :]]
-
-
 def other_call_ids(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
     """Gives the calls other ids."""
     script = copy.deepcopy(probe.oracle(seed))
@@ -227,6 +201,11 @@ def polite(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]
         yield [*script[:-1], say(f"Thank you for your patience. {words} Have a nice day!")]
 
 
+def _wrong_stays_wrong(subject: Subject) -> bool:
+    """Whether nothing says that what was wrong may be put right, and then counts as right."""
+    return not corrections_count(subject)
+
+
 MUTATIONS = (
     Mutation("drop_write", "harmful", drop_write),
     Mutation("swap_id", "harmful", swap_id),
@@ -237,12 +216,15 @@ MUTATIONS = (
     Mutation("other_amount", "harmful", other_amount),
     Mutation("other_tool", "harmful", other_tool),
     Mutation("extra_write", "harmful", extra_write, adds=True),
-    Mutation("wrong_first", "harmful", wrong_first, adds=True),
+    Mutation("wrong_first", "harmful", wrong_first, adds=True, where=_wrong_stays_wrong),
     Mutation("other_object", "harmful", other_object, adds=True),
     Mutation("wrong_answer", "harmful", wrong_answer),
-    Mutation("repeat_read", "harmless", repeat_read),
-    Mutation("late_read", "harmless", late_read),
-    Mutation("swap_reads", "harmless", swap_reads),
+    Mutation("other_order", "harmful", other_order, where=says_order),
+    Mutation("unasked", "harmful", unasked, where=says_yes),
+    Mutation("other_figure", "harmful", other_figure, where=says_figure),
+    Mutation("repeat_read", "harmless", repeat_read, reads=True),
+    Mutation("late_read", "harmless", late_read, reads=True),
+    Mutation("swap_reads", "harmless", swap_reads, reads=True),
     Mutation("other_call_ids", "harmless", other_call_ids),
     Mutation("other_key_order", "harmless", other_key_order),
     Mutation("polite", "harmless", polite),
@@ -311,8 +293,8 @@ def _mutants(subject: Subject, effect: Effect) -> tuple[list[Mutant], int]:
     played: list[Mutant] = []
     equivalent = 0
     for mutation in (one for one in MUTATIONS if one.effect == effect):
-        if mutation.name == "wrong_first" and corrections_count(subject):
-            continue  # what is put right counts as right
+        if not mutation.where(subject):
+            continue
         for seed in subject.seeds[: subject.sizes.mutated]:
             rng = subject.probe.chance(f"mutation/{mutation.name}/{seed}")
             scripts = list(mutation.apply(subject.probe, seed, rng))
@@ -333,6 +315,8 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
     keeps_ids = mutation.name == "other_call_ids"
     one = probe.play(seed, script if keeps_ids else numbered(script))
     if mutation.adds and was_refused(script, one):
+        return None
+    if mutation.reads and moves(best, one):
         return None
     if mutation.name == "drop_write" and one.success and refused_in_words(subject):
         left = calls_in(script)

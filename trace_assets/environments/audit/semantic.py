@@ -12,13 +12,9 @@ from statistics import fmean
 
 from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import (
-    Action,
-    Call,
-    numbered,
-    properties,
-    reads_everything,
-)
+from trace_assets.environments.audit.listed_values import Place, choices, last_change, listed_values
+from trace_assets.environments.audit.scripted_rollouts import Action, Call, numbered, reads_everything
+from trace_assets.environments.audit.shown_solutions import shown_solution
 from trace_assets.environments.learnability import forecast, seed_outcomes
 from trace_assets.records import Trajectory
 from trace_assets.stats.intervals import wilson
@@ -85,47 +81,53 @@ def partial_credit(subject: Subject) -> Finding:
 def balance(subject: Subject) -> Finding:
     """Where seeds call for different changes, or for none, no kind prevails: guessing does not pay.
 
-    Where all call for the same change, that holds for the listed values that it is made with and that the
-    request does not name; where they call for none, for the answer.
+    Where one change prevails, that holds for the listed values that it is made with, if the request does not
+    tell them: who always makes it has yet to choose. Where all call for none, it holds for the answer.
     """
-    probe, n = subject.probe, len(subject.seeds)
-    kinds = Counter(
-        next((c["name"] for c in reversed(calls_in(probe.oracle(s))) if probe.writes(c["name"])), NO_WRITE)
-        for s in subject.seeds
-    )
-    bound = f"no last change, value or answer on more than {subject.rules.max_same_kind:.0%} of seeds"
-    shown = ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
+    n, most = len(subject.seeds), subject.rules.max_same_kind
+    kinds = _kinds(subject, frozenset())
+    bound = f"no last change, value or answer on more than {most:.0%} of seeds"
     if len(kinds) == 1:
-        kinds = _answers(subject) if NO_WRITE in kinds else _values(subject)
-        if len(kinds) < 2:
-            return Finding("pass", f"every seed calls for the same: {shown}", None, n, bound)
-        shown = ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
+        finer = _answers(subject) if NO_WRITE in kinds else _kinds(subject, None)
+        if len(finer) < 2:
+            return Finding("pass", f"every seed calls for the same: {_counted(kinds)}", None, n, bound)
+        kinds = finer
+    elif kinds.most_common(1)[0][1] / n > most:
+        kinds = _kinds(subject, choices(subject.probe))
     count = kinds.most_common(1)[0][1]
     low, high = wilson(count, n)
-    passed = count / n <= subject.rules.max_same_kind
-    return Finding("pass" if passed else "fail", shown, count / n, n, bound, low=low, high=high)
+    passed = count / n <= most
+    words = _counted(kinds) + ("" if passed else _no_choices(subject))
+    return Finding("pass" if passed else "fail", words, count / n, n, bound, low=low, high=high)
+
+
+def _no_choices(subject: Subject) -> str:
+    """Say which listed values do not count as a decision, since the request tells them."""
+    values = {place for seed in subject.seeds for place in listed_values(subject.probe, seed)}
+    told = sorted(key for _, key in values - choices(subject.probe))
+    return f"; {', '.join(told)} is told by the request, or has one value as a rule" if told else ""
+
+
+def _counted(kinds: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
 
 
 def _answers(subject: Subject) -> Counter[str]:
     return Counter(closing(subject.probe.oracle(seed))[:MOST_TEXT] for seed in subject.seeds)
 
 
-def _values(subject: Subject) -> Counter[str]:
-    """Return how often the last change is made with which listed values, where the request names none."""
-    probe = subject.probe
-    schemas = {tool["function"]["name"]: properties(tool) for tool in probe.tools()}
-    kinds: Counter[str] = Counter()
+def _kinds(subject: Subject, told: frozenset[Place] | None) -> Counter[str]:
+    """Return how often which last change is made, told apart by some of its listed values, or by all."""
+    probe, found = subject.probe, Counter[str]()
     for seed in subject.seeds:
-        one = next(c for c in reversed(calls_in(probe.oracle(seed))) if probe.writes(c["name"]))
-        said = " ".join(str(m.get("content") or "") for m in probe.first(seed) if m["role"] == "user").lower()
-        given = {
-            key: value
-            for key, value in one["arguments"].items()
-            if isinstance(value, bool)
-            or (schemas.get(one["name"], {}).get(key, {}).get("enum") and str(value).lower() not in said)
-        }
-        kinds[", ".join(f"{key} {value}" for key, value in sorted(given.items())) or one["name"]] += 1
-    return kinds
+        one = last_change(probe, seed)
+        values = [
+            f"{place[1]} {value}"
+            for place, value in listed_values(probe, seed).items()
+            if told is None or place in told
+        ]
+        found[", ".join([one["name"] if one else NO_WRITE, *values])] += 1
+    return found
 
 
 SEMANTIC_CHECKS = (
@@ -298,6 +300,8 @@ def no_solution_leakage(subject: Subject) -> Finding:
     bound = "no observation with a call to come, a marked answer, a reward or the closing words"
     if leaks:
         return Finding("fail", f"{leaks[0]}; {len(leaks)} of {n} observations", len(leaks), n, bound)
+    if shown := shown_solution(subject):
+        return Finding("fail", shown, None, n, bound)
     return Finding("pass", f"{n} observations searched", 0.0, n, bound)
 
 

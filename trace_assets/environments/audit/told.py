@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from itertools import combinations, pairwise, takewhile
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations, takewhile
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
@@ -25,15 +25,13 @@ from trace_assets.environments.audit.decision_tree import (
 )
 from trace_assets.environments.audit.dependence import Told, told_by
 from trace_assets.environments.audit.listed_places import always_in_place
+from trace_assets.environments.audit.opening_words import NUMBER, Row, digits, opening_features
 from trace_assets.environments.audit.scripted_rollouts import Probe, call, calls_in, numbered, properties
 from trace_assets.environments.contract.answers import parsed
 
-Row = dict[str, Hashable]
-MOST_WORDS, MOST_SIGNS = 400, 12
 ONE_DECISION = "every seed calls for the same decision, or too few for another"
 NAMED = 0.3
 """How much more often a request names a deed where it is done than elsewhere, for it to be the wish."""
-_NUMBER = re.compile(r"\d+")
 
 
 def opening(subject: Subject) -> Finding:
@@ -137,52 +135,6 @@ def _said(one: Decided) -> list[str]:
     return [str(m.get("content") or "") for m in one.first if m["role"] == "user"]
 
 
-def opening_features(lines: Sequence[str]) -> Row:
-    """Return what can be read off words without understanding them.
-
-    >>> found = opening_features(["Cancel A17!"])
-    >>> found["says 'cancel'"], found["last signs"], found["digit 0 first"], found["name 0 sign 2"]
-    (True, 'w!', '1', '7')
-    """
-    text = "\n".join(lines)
-    words = re.findall(r"[^\W\d_]+", text)[:MOST_WORDS]
-    row: Row = {f"says '{word.lower()}'": True for word in words}
-    row |= {f"says '{a.lower()} {b.lower()}'": True for a, b in pairwise(words)}
-    row |= {f"writes '{word}'": True for word in words if not word.islower()}
-    row |= {
-        "lines": len(lines),
-        "words": len(words),
-        "words % 2": len(words) % 2,
-        "characters % 2": len(text) % 2,
-        "length": len(text) // 20,
-        "first sign": text[:1] if not text[:1].isdigit() else "digit",
-        "blanks": len(re.findall(r"\s{2,}", text)),
-        "last signs": re.sub(r"\w", "w", text[-2:]),
-        "first word": words[0] if words else "",
-    }
-    row |= {f"has {sign!r}": True for sign in set(re.findall(r"[^\w]", text))}
-    row |= {f"{sign!r} times": n for sign, n in Counter(re.findall(r"[^\w]", text)).items()}
-    for place, number in enumerate(_NUMBER.findall(text)[:6]):
-        row |= _digits(f"digit {place}", number)
-    for place, name in enumerate(re.findall(r"\b\w*\d\w*\b", text)[:3]):
-        letters = re.findall(r"[^\W\d_]", name)
-        if letters:
-            row |= {f"name {place} begins": letters[0], f"name {place} ends": letters[-1]}
-        row |= {f"name {place} sign {n}": sign for n, sign in enumerate(name[:MOST_SIGNS]) if sign.isdigit()}
-    return row
-
-
-def _digits(name: str, number: str) -> Row:
-    value = int(number[-15:])
-    return {
-        f"{name} % 2": value % 2,
-        f"{name} % 3": value % 3,
-        f"{name} first": number[0],
-        f"{name} sum % 2": sum(map(int, number)) % 2,
-        f"{name} long": len(number),
-    }
-
-
 def results(subject: Subject) -> Finding:
     """How results are written does not tell what is to be decided: order of fields, signs, digits, lengths.
 
@@ -205,7 +157,7 @@ def results(subject: Subject) -> Finding:
         alike = {one.seed: {name: rows[one.seed][name] for name in common} for one in own}
         for place in _spread(numbers, own):
             for one in own:
-                alike[one.seed] |= low_digits(place, numbers[one.seed][place])
+                alike[one.seed] |= lowdigits(place, numbers[one.seed][place])
         found[pair] = _told(alike, own, pair)
     lengths = {pair: told for pair in pairs if (told := _lengths(subject, of_pair(cases, pair), pair))}
     worse = {pair: told for pair, told in lengths.items() if told.p <= subject.rules.max_told_p}
@@ -252,7 +204,7 @@ def _numbers_in(one: Decided) -> dict[str, int]:
     found: dict[str, int] = {}
     for path, value in leaves({tool: parsed(text) for tool, text in one.raw.items()}):
         if not isinstance(value, bool) and isinstance(value, str | int | float):
-            numbers = _NUMBER.findall(str(value))[:MOST_NUMBERS]
+            numbers = NUMBER.findall(str(value))[:MOST_NUMBERS]
             found |= {f"{path}: number {place}": int(number[-15:]) for place, number in enumerate(numbers)}
     return found
 
@@ -276,10 +228,10 @@ def _spread(numbers: Mapping[int, Mapping[str, int]], cases: Sequence[Decided]) 
     )
 
 
-def low_digits(place: str, number: int) -> Row:
+def lowdigits(place: str, number: int) -> Row:
     """Return what the low digits of a number could tell.
 
-    >>> low_digits("n", 314)
+    >>> lowdigits("n", 314)
     {'n % 2': 0, 'n % 3': 2, 'n sum % 2': 0}
     """
     return {
@@ -386,8 +338,8 @@ def _let_happen(probe: Probe, one: Decided, tool: str) -> Row:
 def _error_features(text: str) -> Row:
     row: Row = {f"says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", text)[:60]}
     row |= {"length": len(re.sub(r"\w*\d\w*", "#", text)), "ends": text[-1:], "capital": text[:1].isupper()}
-    for place, number in enumerate(_NUMBER.findall(text)[:2]):
-        row |= _digits(f"digit {place}", number)
+    for place, number in enumerate(NUMBER.findall(text)[:2]):
+        row |= digits(f"digit {place}", number)
     return row
 
 
