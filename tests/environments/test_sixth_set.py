@@ -1,4 +1,4 @@
-"""Sound environments that wait, page, ask, undo and hand over pass, however they are solved; cheats do not."""
+"""Sound environments that wait, page, ask, undo and hand over pass, however solved; cheats do not."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEN_BY = {
     "the guest always says yes": BALANCE,
     "the wrong entry may stay": SAME,
 }
-"""What sees each, what is paid already by accident; empty where it takes somebody who understands the policy."""
+"""What sees each, one by accident; empty where it takes somebody who understands the policy."""
 QUICK = {"the steps count in any order", "the sum is shown with the days", "any question counts"}
 """Those that checks made for this set see."""
 
