@@ -6,8 +6,10 @@ import random
 import re
 from typing import Any
 
+from trace_assets.environments.audit.listed_places import left_alone
 from trace_assets.environments.audit.listed_values import guessed
 from trace_assets.environments.audit.scripted_rollouts import (
+    MOST_THINGS,
     Action,
     Attacker,
     Probe,
@@ -212,9 +214,13 @@ def same_tool(name: str) -> Attacker:
 
 
 def _guesses(probe: Probe, seed: int, tool: dict[str, Any], rng: random.Random) -> list[dict[str, Any]]:
-    """Return arguments for a tool, with a guess for what takes a decision."""
-    name = tool["function"]["name"]
-    return [guessed(probe, name, one, rng) for one in arguments_for(tool, probe, seed, rng)]
+    """Return arguments for a tool, with a guess for what takes a decision: of several things it is all."""
+    name, known = tool["function"]["name"], arguments_for(tool, probe, seed, rng)
+    key = next(iter(known[0]), "")
+    own = any(one["name"] == name for one in calls_in(probe.oracle(seed)))
+    others = left_alone(probe, seed)[:MOST_THINGS] if key and own else []
+    known += [{**known[0], key: other} for other in others]
+    return [guessed(probe, name, one, rng) for one in known]
 
 
 def without_computed(probe: Probe, seed: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

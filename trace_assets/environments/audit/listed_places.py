@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id
 from trace_assets.environments.audit.allowed_ways import told_to_agents
 from trace_assets.environments.audit.check import Finding, Subject
 from trace_assets.environments.audit.decision_tree import Decided, answered, decided
-from trace_assets.environments.audit.scripted_rollouts import calls_in
+from trace_assets.environments.audit.scripted_rollouts import Probe, calls_in, names_like, request, thing_of
 from trace_assets.environments.contract.answers import parsed
 
 LEAST, SHORT, SAME = 16, 3, 0.95
@@ -95,3 +95,31 @@ def _lists(value: Any, path: str) -> Iterator[tuple[str, list[str]]]:
                 names = [one.get(key) for one in value]
                 if all(isinstance(one, str) and looks_like_id(one) for one in names):
                     yield f"{path}[].{key}", [str(one) for one in names]
+
+
+def things_changed(probe: Probe, seed: int) -> str:
+    """Return which of several things that are shown are changed, where the request names none of them.
+
+    Who changes all, or always those in the same places, need not judge them; whoever changes others has to.
+    """
+    shown, changed = _several(probe, seed)
+    places = [str(n) for n, one in enumerate(shown, start=1) if one in changed]
+    if not shown:
+        return ""
+    return "all" if len(places) == len(shown) else f"number {' and '.join(places)}"
+
+
+def left_alone(probe: Probe, seed: int) -> list[str]:
+    """Return what is shown like the things that are changed, and is left as it is."""
+    shown, changed = _several(probe, seed)
+    return [one for one in shown if one not in changed]
+
+
+def _several(probe: Probe, seed: int) -> tuple[list[str], set[str]]:
+    """Return things that are shown and those of them that are changed; none where the request names one."""
+    changed = {thing_of(one) for one in calls_in(probe.oracle(seed)) if probe.writes(one["name"])}
+    asked = request(probe, seed)
+    if not changed or any(one in asked for one in changed):
+        return [], set()
+    shown = [one for one in names_like(probe, seed, min(changed)) if one not in asked]
+    return (shown, changed) if len(shown) > 1 and changed <= set(shown) else ([], set())

@@ -368,10 +368,15 @@ MOST_LOOKS = 12
 
 def shown_like(probe: Probe, seed: int, thing: str) -> list[str]:
     """Return other names built as a thing's, of what the oracle is shown and what other looks show."""
+    return [one for one in names_like(probe, seed, thing) if one != thing]
+
+
+def names_like(probe: Probe, seed: int, thing: str) -> list[str]:
+    """Return the names that are shown and built as a thing's, in order, the thing's own among them."""
     best = probe.best(seed)
     told = [*best.first, *(m for answer in best.answers for m in answer["messages"]), *probe.aside(seed)]
     text = "\n".join(str(one.get("content") or "") for one in told)
-    found = [one for one in _NAMES.findall(text) if one != thing and _build(one) == _build(thing)]
+    found = [one for one in _NAMES.findall(text) if _build(one) == _build(thing)]
     return list(dict.fromkeys(found)) if re.search(r"\d", thing) else []
 
 

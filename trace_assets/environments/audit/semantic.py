@@ -12,6 +12,7 @@ from statistics import fmean
 
 from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
+from trace_assets.environments.audit.listed_places import things_changed
 from trace_assets.environments.audit.listed_values import Place, choices, last_change, listed_values
 from trace_assets.environments.audit.scripted_rollouts import Action, Call, numbered, reads_everything
 from trace_assets.environments.audit.shown_solutions import shown_solution
@@ -81,8 +82,9 @@ def partial_credit(subject: Subject) -> Finding:
 def balance(subject: Subject) -> Finding:
     """Where seeds call for different changes, or for none, no kind prevails: guessing does not pay.
 
-    Where one change prevails, that holds for the listed values that it is made with, if the request does not
-    tell them: who always makes it has yet to choose. Where all call for none, it holds for the answer.
+    Where one change prevails, that holds for the listed values that it is made with and for which of several
+    things, if the request does not tell: who always makes it has yet to choose. Where all call for none, it
+    holds for the answer.
     """
     n, most = len(subject.seeds), subject.rules.max_same_kind
     kinds = _kinds(subject, frozenset())
@@ -93,7 +95,7 @@ def balance(subject: Subject) -> Finding:
             return Finding("pass", f"every seed calls for the same: {_counted(kinds)}", None, n, bound)
         kinds = finer
     elif kinds.most_common(1)[0][1] / n > most:
-        kinds = _kinds(subject, choices(subject.probe))
+        kinds = _kinds(subject, choices(subject.probe), of_several=True)
     count = kinds.most_common(1)[0][1]
     low, high = wilson(count, n)
     passed = count / n <= most
@@ -116,8 +118,11 @@ def _answers(subject: Subject) -> Counter[str]:
     return Counter(closing(subject.probe.oracle(seed))[:MOST_TEXT] for seed in subject.seeds)
 
 
-def _kinds(subject: Subject, told: frozenset[Place] | None) -> Counter[str]:
-    """Return how often which last change is made, told apart by some of its listed values, or by all."""
+def _kinds(subject: Subject, told: frozenset[Place] | None, of_several: bool = False) -> Counter[str]:
+    """Return how often which last change is made, told apart by some of its listed values, or by all.
+
+    With `of_several` also by which of the things that are shown are changed.
+    """
     probe, found = subject.probe, Counter[str]()
     for seed in subject.seeds:
         one = last_change(probe, seed)
@@ -126,7 +131,8 @@ def _kinds(subject: Subject, told: frozenset[Place] | None) -> Counter[str]:
             for place, value in listed_values(probe, seed).items()
             if told is None or place in told
         ]
-        found[", ".join([one["name"] if one else NO_WRITE, *values])] += 1
+        which = [things_changed(probe, seed)] if of_several else []
+        found[", ".join([one["name"] if one else NO_WRITE, *values, *filter(None, which)])] += 1
     return found
 
 
