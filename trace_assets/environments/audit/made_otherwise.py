@@ -28,7 +28,16 @@ def play_otherwise(names: dict[str, Any], span: int, most_draws: int, counts: in
     plain: Any = int
     first, solve = names["reset"], names["oracle"]
     ends = ("random", "uniform", "randrange", "randint")
-    drawing = (*ends, "triangular", "gauss", "normalvariate", "choice", "choices", "sample", "randbytes")
+    drawing: tuple[str, ...] = (
+        *ends,
+        "triangular",
+        "gauss",
+        "normalvariate",
+        "choice",
+        "choices",
+        "sample",
+        "randbytes",
+    )
     drawing += ("getrandbits", "expovariate", "betavariate")
     reckoning = ("add", "sub", "mul", "mod", "floordiv", "and", "or", "xor", "rshift", "lshift", "divmod")
 
