@@ -211,7 +211,7 @@ def test_completion_knows_commands_settings_and_ready_queries() -> None:
 
 
 def test_colours_are_left_out_when_asked() -> None:
-    code = "import sys; sys.argv = ['trace', 'sql', '--help']; from trace_assets.cli import main; main()"
+    code = "import sys; sys.argv = ['trace', 'show', '--help']; from trace_assets.cli import main; main()"
     environment = {**os.environ, "FORCE_COLOR": "1"}
     coloured = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=300)
     plain = subprocess.run(
