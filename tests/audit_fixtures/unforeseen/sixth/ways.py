@@ -107,6 +107,15 @@ def _books(s: dict[str, Any]) -> Turns:
     return [*look, ("post_entry", anew), ("reverse_entry", {"entry": entry}), "Corrected."]
 
 
+def _rooms(s: dict[str, Any]) -> Turns:
+    look: Turns = [("list_rooms", {"floor": s["floor"]})]
+    return [
+        *look,
+        *(("set_room", {"degrees": 16, "room": room}) for room in reversed(s["low"])),
+        "Good night.",
+    ]
+
+
 WAYS: dict[str, Callable[[dict[str, Any]], Turns]] = {
     "warranty_clock": _warranty,
     "notice_pages": _notice,
@@ -116,4 +125,5 @@ WAYS: dict[str, Callable[[dict[str, Any]], Turns]] = {
     "flat_bills": _flat,
     "table_deposit": _table,
     "wrong_entry": _books,
+    "rooms_heating": _rooms,
 }
