@@ -348,7 +348,7 @@ def test_what_each_operator_deserves_is_a_rule() -> None:
         ),
         **dict.fromkeys(("other_items", "other_words", "other_amount"), ("harmful", False)),
         **dict.fromkeys(("extra_write", "wrong_first", "other_object"), ("harmful", True)),
-        "wrong_answer": ("harmful", False),
+        **dict.fromkeys(("wrong_answer", "other_order", "unasked", "other_figure"), ("harmful", False)),
         **dict.fromkeys(("repeat_read", "late_read", "swap_reads", "other_call_ids"), ("harmless", False)),
         **dict.fromkeys(("other_key_order", "polite"), ("harmless", False)),
     }
@@ -471,7 +471,8 @@ def test_some_mutants_a_seed_are_played_of_each_operator_of_the_kind(monkeypatch
     monkeypatch.setattr(mutation, "corrections_count", lambda subject: False)
     many: Any = fixed(acts(*(call("pay", id="A1", amount=n) for n in range(5))))
     many.chance = random.Random
-    subject: Any = SimpleNamespace(probe=many, seeds=[1, 2, 3], sizes=SimpleNamespace(mutated=2))
+    sizes = SimpleNamespace(mutated=2)
+    subject: Any = SimpleNamespace(probe=many, seeds=[1, 2, 3], sizes=sizes, purpose=None)
     found, equivalent = mutation._mutants(subject, "harmful")
     of_each = [(name, n) for name in ("drop_write", "wrong_first") for n in (1, 1, 2, 2)]
     assert [(one.operator, one.seed) for one in found] == of_each
