@@ -121,6 +121,16 @@ def test_else_the_one_that_more_failures_and_fewer_passes_show() -> None:
     assert (sure.capability, sure.confidence) == ("telling", "medium")
 
 
+def test_a_value_that_nobody_had_said_follows_from_the_look_before_the_same_call() -> None:
+    guess = capability("guess", "unsupported_argument")
+    everything = [capability("look", "write_without_read"), guess]
+    figures = [contrast("guess", 0.9, 0), contrast("look", 0.3, 0)]
+    labels = [lacks("r1", "guess", 3), lacks("r1", "look", 3)]
+    assert one_cause(labels, everything, contrasts=figures).capability == "look"
+    elsewhere = [lacks("r1", "guess", 3), lacks("r1", "look", 1)]
+    assert one_cause(elsewhere, everything, contrasts=figures).capability == "guess"
+
+
 @pytest.mark.parametrize("said", [(), ("broad", "case")])
 def test_a_case_says_it_more_exactly_than_its_parent(said: Sequence[str]) -> None:
     broad, case = capability("broad", None), capability("case", None).model_copy(update={"parent": "broad"})

@@ -77,7 +77,8 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     decided the end; what is lacking in nearly every failure and in no success comes after what says more
     (`restates_outcome`). Then one that was proposed with this very failure as its witness, one that fits how
     the run differs from what is expected, then what the model shows by an earlier message (`_first`), then
-    the one that more of the failures and fewer of the passed runs show. A lack of which the model says that
+    the one that more of the failures and fewer of the passed runs show; a value that nobody had said follows
+    from the look that was not taken before the same call. A lack of which the model says that
     it did not decide the end explains nothing. Where a model proposed cases, these come before other lacks
     that decided the end as much, and what arises in fewer runs before what arises in more. Whoever labels
     knows less than whoever proposed (not how runs ended, nor what was expected): where no label explains a
@@ -126,6 +127,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 CHILDREN in by_id[label.capability_id].detector_args or label.capability_id in parents,
                 breadth.get(label.capability_id, 0),
                 *_first(label, diagnosed, relevant),
+                _follows(label, lacks[row.trajectory_id], by_id),
                 rank[label.capability_id],
                 label.capability_id,
             ),
@@ -183,6 +185,17 @@ def _first(label: Label, diagnosed: Diagnosed, relevant: Mapping[str, int]) -> t
     if said is None or not said.evidence:
         return inf, 0
     return min(said.evidence), relevant.get(label.capability_id, 0)
+
+
+def _follows(label: Label, others: Sequence[Label], by_id: Mapping[str, Capability]) -> bool:
+    """Tell whether a wrong value follows from a call that another lack misses before the same one."""
+
+    def mistake(one: Label) -> str | None:
+        return _MISTAKES.get(by_id[one.capability_id].detector or "")
+
+    return mistake(label) == "wrong_value" and any(
+        mistake(one) == "missing_call" and set(one.evidence) & set(label.evidence) for one in others
+    )
 
 
 def _harmless(label: Label, diagnosed: Diagnosed) -> bool:

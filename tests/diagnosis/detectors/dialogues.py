@@ -62,6 +62,14 @@ WINDOW = {
     "cues": ["refund"],
 }
 EVERY = {"argument": "order", "pattern": "[A-Z][0-9]{4}"}
+CANCELLED = call("cancel", order="K1")
+DEVICE = {"tool": "wipe", "argument": "device", "field": "kind"}
+DEVICES = call(
+    "list_devices",
+    '{"owner": "E1", "devices": [{"device": "DV-2001", "kind": "work laptop"}, '
+    '{"device": "DV-2002", "kind": "work phone"}]}',
+)
+WIPE_FIRST = call("wipe", device="DV-2001")
 ASK, REFUND, BOTH = user("cancel K4821"), user("refund K4821"), user("send K4821 and A0007 to Rome")
 
 
@@ -571,6 +579,19 @@ CASES = [
             (False, "2024-05-20", "NA", ()),
         )
     ),
+    *(
+        (
+            "write_against_rule",
+            ENDED | {"kind": "past"},
+            [user("renew it"), call("list_orders", shown, user="ann"), agent("That is over.")],
+            label,
+            evidence,
+        )
+        for shown, label, evidence in (
+            (until("2024-05-01"), "PRESENT", (2,)),
+            (f"[{until('2024-05-01')}, {until('2024-05-02').replace('K4821', 'A0007')}]", "NA", ()),
+        )
+    ),
     ("unread_prerequisite", NEED, [ASK, call("cancel_order", order="K4821")], "LACKING", (1,)),
     (
         "unread_prerequisite",
@@ -790,4 +811,49 @@ CASES = [
         (2, 5),
     ),
     ("listed_unopened", LISTED, [ASK, PROFILE, agent("Which one?")], "NA", ()),
+    *(
+        ("second_request_left", {"writes": ["cancel", "send"]}, [user(said), *done, agent("Done.")], *what)
+        for said, done, what in (
+            ("Cancel K1. Also, send me the bill.", [CANCELLED], ("LACKING", (0, 3))),
+            ("Cancel K1, and send the bill too", [CANCELLED, CANCELLED], ("LACKING", (0, 5))),
+            ("Cancel K1 and K2 as well.", [CANCELLED, call("cancel", order="K2")], ("PRESENT", (0, 1, 3))),
+            ("Cancel K1.\nThen send the bill", [CANCELLED, call("send")], ("PRESENT", (0, 1, 3))),
+            ("Cancel K1. And also the bill!", [call("look")], ("NA", ())),
+            ("Cancel K1, it is much too late.", [CANCELLED], ("NA", ())),
+        )
+    ),
+    *(
+        ("second_request_left", {"writes": []}, [user("Count A. Also count B."), *looks], *what)
+        for looks, what in (
+            ([call("describe", of="A"), call("count", of="A")], ("LACKING", (0, 3))),
+            ([call("count", of="A"), call("count", of="B")], ("PRESENT", (0, 1, 3))),
+        )
+    ),
+    ("other_record_taken", DEVICE, [user("my phone was stolen"), DEVICES, WIPE_FIRST], "LACKING", (3,)),
+    (
+        "other_record_taken",
+        DEVICE,
+        [user("my Phone was stolen"), DEVICES, call("wipe", device="DV-2002")],
+        "PRESENT",
+        (3,),
+    ),
+    ("other_record_taken", DEVICE, [user("wipe it"), DEVICES, WIPE_FIRST], "NA", ()),
+    ("other_record_taken", DEVICE, [user("phone and laptop are gone"), DEVICES, WIPE_FIRST], "NA", ()),
+    ("other_record_taken", DEVICE, [user("my phone"), WIPE_FIRST, DEVICES], "NA", ()),
+    ("other_record_taken", DEVICE, [DEVICES, WIPE_FIRST, user("Not that, my phone!")], "NA", ()),
+    (
+        "described_record_left",
+        DEVICE,
+        [user("phone and laptop are gone"), DEVICES, WIPE_FIRST, agent("Done.")],
+        "LACKING",
+        (3, 5),
+    ),
+    (
+        "described_record_left",
+        DEVICE,
+        [user("phone and laptop are gone"), DEVICES, WIPE_FIRST, call("wipe", device="DV-2002")],
+        "PRESENT",
+        (3, 5),
+    ),
+    ("described_record_left", DEVICE, [user("my laptop is gone"), DEVICES, WIPE_FIRST], "NA", ()),
 ]

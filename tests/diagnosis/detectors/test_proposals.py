@@ -18,6 +18,8 @@ from tests.diagnosis.detectors.dialogues import (
     user,
 )
 from trace_assets.diagnosis.detectors import Corpus
+from trace_assets.diagnosis.detectors.consent import WriteWithoutConsent
+from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse
 from trace_assets.diagnosis.detectors.missing_looks import WriteWithoutRead
 from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
@@ -138,6 +140,45 @@ def test_each_program_that_a_tool_runs_counts_alone() -> None:
     assert labelled(family, {"tool": ""}, lost, GREEN).label == "LACKING"
 
 
+# --- other_record_taken, described_record_left
+
+
+def test_records_are_told_apart_by_the_field_that_users_speak_of() -> None:
+    def lost(kind: str, taken: int, number: int) -> list[Parts]:
+        names = [f"DV-{number}{place}" for place in range(2)]
+        rows = ", ".join(
+            f'{{"device": "{name}", "kind": "{what}", "room": "attic{number}", "age": {at + 3}}}'
+            for at, (name, what) in enumerate(zip(names, ("laptop", "phone"), strict=True))
+        )
+        look = call("list_devices", f'{{"devices": [{rows}]}}')
+        return [user(f"my {kind} is gone, it was in attic{number}"), look, call("wipe", device=names[taken])]
+
+    right = [lost("phone", 1, 30 + number) for number in range(2)]
+    right += [lost("laptop", 0, 40 + number) for number in range(2)]
+    wrong = [lost("phone", 0, 50 + number) for number in range(3)]
+    (one,) = OtherRecordTaken().propose(corpus(*right, *wrong))
+    assert one.args == {"tool": "wipe", "argument": "device", "field": "kind"}
+    assert one.name == "Take the device that the user describes when calling 'wipe'"
+    assert OtherRecordTaken().propose(corpus(*right[:3])) == [], "too few"
+    assert OtherRecordTaken().propose(corpus(right[0], *wrong)) == [], "what is mostly so describes nothing"
+    assert DescribedRecordLeft().propose(corpus(*right, *wrong)) == [], "nobody described two"
+
+
+# --- write_without_consent
+
+
+def test_a_write_on_no_named_object_needs_consent_too() -> None:
+    family, send = WriteWithoutConsent(), call("send_mail", to="Bea", text="The deck is ready")
+    asked = [user("write Bea"), agent("Shall I send it?"), user("yes"), send]
+    (one,) = family.propose(corpus(asked, asked, [user("write Bea"), send]))
+    assert one.name == "Ask the user before sending the mail"
+    assert labelled(family, one.args, *asked).label == "PRESENT"
+    assert labelled(family, one.args, user("write Bea"), send).label == "LACKING"
+    told = [agent("I have opened the mail."), user("fine"), send]
+    assert labelled(family, one.args, *told).label == "LACKING", "nothing was asked"
+    assert family.propose(corpus(*[[user("help"), call("transfer_to_human")]] * 3)) == []
+
+
 # --- write_without_read
 
 ASK = user("kindly cancel K4821")
@@ -190,6 +231,28 @@ def test_the_write_itself_is_made_in_three() -> None:
     family, looks = WriteWithoutRead(), each("ask", "look", count=9, first=2000)
     assert len(family.propose(corpus(*each("ask", "look", "write", count=3), *looks))) == 1
     assert family.propose(corpus(*each("ask", "look", "write", count=2), *looks)) == []
+
+
+def booked(mail: str, *, looked: bool, town: str = "Riga") -> list[Parts]:
+    """A trip booked for somebody who goes by an address: no argument has identifiers."""
+    look = [call("find_bookings", "[]", email=mail, town=town)] if looked else []
+    return [user("I want to fly"), *look, call("book_trip", traveller=mail, town=town)]
+
+
+def test_what_a_look_and_a_write_without_identifiers_are_both_given_is_the_object() -> None:
+    family, mails = WriteWithoutRead(), [f"{name}@post.test" for name in ("ann", "bo", "cy", "dee")]
+    (one,) = family.propose(corpus(*(booked(mail, looked=True) for mail in mails)))
+    assert one.name == "Find the bookings before booking the trip"
+    assert one.args["argument"] == "traveller", "the town is always alike"
+    assert labelled(family, one.args, *booked("ann@post.test", looked=True)).label == "PRESENT"
+    assert labelled(family, one.args, *booked("ann@post.test", looked=False)).label == "LACKING"
+    of_another = call("find_bookings", "[]", email="bo@post.test", town="Riga")
+    finding = labelled(family, one.args, of_another, *booked("ann@post.test", looked=False))
+    assert finding.label == "LACKING"
+    after = [[*booked(mail, looked=False), call("find_bookings", email=mail)] for mail in mails]
+    assert family.propose(corpus(*after)) == [], "a look after the write comes too late"
+    two = [booked(mail, looked=mail < "c") for mail in mails]
+    assert family.propose(corpus(*two)) == [], "it was taken twice only"
 
 
 def test_a_read_of_another_object_is_not_proposed() -> None:

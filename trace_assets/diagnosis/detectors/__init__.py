@@ -10,6 +10,7 @@ from trace_assets.diagnosis.detectors.argument_values import StaleValue, Unsuppo
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
+from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
 from trace_assets.diagnosis.detectors.missing_looks import (
     ListedUnopened,
@@ -27,6 +28,7 @@ from trace_assets.diagnosis.detectors.unanswered_state import LimitExceeded, Una
 from trace_assets.diagnosis.detectors.unfinished_work import (
     EndedWithWorkOpen,
     ObjectUntouched,
+    SecondRequestLeft,
     UnfinishedDeed,
 )
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstClauses, WriteAgainstPolicy
@@ -44,9 +46,12 @@ FAMILIES: tuple[Detector, ...] = (
     WriteAgainstState(),
     WriteOnKind(),
     ObjectUntouched(),
+    OtherRecordTaken(),
+    DescribedRecordLeft(),
     UnsupportedArgument(),
     StaleValue(),
     EndedWithWorkOpen(),
+    SecondRequestLeft(),
     UnfinishedDeed(),
     CustomaryStep(),
     UnreadPages(),

@@ -8,6 +8,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
 from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
@@ -34,10 +35,12 @@ class WriteWithoutConsent:
     mistake: Mistake = "missing_question"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
-        """Propose every writing tool of the agent that acts on an object."""
+        """Propose every writing tool of the agent; one that acts on no named object counts as well."""
+        named = dict(corpus.object_writes(MIN_USES))
+        writes = (one for one in sorted(corpus.mutating) if corpus.agent_tools.get(one, 0) >= MIN_USES)
         return [
             Proposal(
-                args={"tool": tool, "argument": argument},
+                args={"tool": tool, "argument": named.get(tool, "")},
                 name=f"Ask the user before {gerund(tool)}",
                 description=(
                     f"Before '{spoken(tool)}', say what is about to be done to which object and wait for "
@@ -45,7 +48,8 @@ class WriteWithoutConsent:
                 ),
                 subject=(tool,),
             )
-            for tool, argument in corpus.object_writes(MIN_USES)
+            for tool in writes
+            if tool in named or not hands_over(tool)
         ]
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
@@ -66,7 +70,7 @@ class WriteWithoutConsent:
             if message.role == "user" and message.content:
                 answered = True
             elif answered and message.role == "assistant" and message.content:
-                if name in normal(message.content) or (
+                if (name and name in normal(message.content)) or (
                     not passed and _ASKS.search(transcript.lowered[index])
                 ):
                     return index

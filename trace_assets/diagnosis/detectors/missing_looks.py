@@ -87,8 +87,9 @@ class UnreadPrerequisite:
 class WriteWithoutRead:
     """The writing tool X is called on an object before the reading tool Y was called on the same object.
 
-    Relevant when X was called, or when the user asked for what X does (a cue word) and Y was called: looking
-    first and then rightly not writing exercises the capability too.
+    Where no argument of X has identifiers, what X and an earlier Y are both given is the object: an address,
+    a person, a service. Relevant when X was called, or when the user asked for what X does (a cue word) and Y
+    was called: looking first and then rightly not writing exercises the capability too.
     Arguments: `tool` X, `read` Y, `argument` of X that names the object, `cues`.
     """
 
@@ -99,12 +100,17 @@ class WriteWithoutRead:
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Pair each writing tool with the reads that are made of the same kind of object."""
         proposals = []
-        for tool, argument in corpus.object_writes(MIN_USES):
-            reads: dict[str, int] = {}
-            for one in corpus.transcripts:
-                for name in {normal(step.given.get(argument)) for step in one.calls(tool)}:
-                    for read in {s.tool for s in one.steps if name in s.objects and s.tool in corpus.reading}:
-                        reads[read] = reads.get(read, 0) + 1
+        pairs = [
+            (tool, argument, self._read_of(corpus, tool, argument))
+            for tool, argument in corpus.object_writes(MIN_USES)
+        ]
+        known = {tool for tool, _, _ in pairs}
+        pairs += [
+            (tool, argument, reads)
+            for tool in sorted(corpus.mutating & corpus.agent_tools.keys() - known)
+            for argument, reads in _shared(corpus, tool).items()
+        ]
+        for tool, argument, reads in pairs:
             for read in sorted(read for read, count in reads.items() if count >= MIN_USES):
                 thing = noun(argument)
                 proposals.append(
@@ -120,13 +126,21 @@ class WriteWithoutRead:
                 )
         return proposals
 
+    def _read_of(self, corpus: Corpus, tool: str, argument: str) -> Mapping[str, int]:
+        """Return in how many trajectories each reading tool looks at what a tool is called on."""
+        reads = Counter[str]()
+        for one in corpus.transcripts:
+            for name in {normal(step.given.get(argument)) for step in one.calls(tool)}:
+                reads.update({s.tool for s in one.steps if name in s.objects and s.tool in corpus.reading})
+        return reads
+
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         reads = transcript.own_calls(args["read"], ok=True)
         shown: list[int] = []
         for step in transcript.own_calls(args["tool"]):
             name = normal(step.given.get(args["argument"]))
-            before = [read.index for read in reads if read.end < step.index and name in read.objects]
+            before = [read.index for read in reads if read.end < step.index and read.is_about(name)]
             if not before:
                 return lacking(f"{step.tool} was called on {name} without {args['read']} before", step.index)
             shown += [before[-1], step.index]
@@ -138,6 +152,36 @@ class WriteWithoutRead:
         if asked is not None and looked:
             return present(f"asked for, looked up, and {args['tool']} was not called", asked, looked[0])
         return NOT_NEEDED
+
+
+SHORTEST = 3
+"""Letters of a value from which two calls that are given it are about the same thing."""
+
+
+def _shared(corpus: Corpus, tool: str) -> dict[str, dict[str, int]]:
+    """Return what an earlier look and a write without identifiers are both given.
+
+    Returns:
+        Argument of the write -> reading tool -> trajectories in which it was given the same before. A look
+        stands under one argument alone, that which it shares most often, and with most values.
+    """
+    runs: dict[str, dict[str, set[int]]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
+    for number, one in enumerate(corpus.transcripts):
+        for step in one.own_calls(tool):
+            for argument, value in step.given.items():
+                name = normal(value) if isinstance(value, str) else ""
+                for read in one.steps if len(name) >= SHORTEST else ():
+                    if read.tool in corpus.reading and read.end < step.index and read.is_about(name):
+                        looked = runs.setdefault(read.tool, {}).setdefault(argument, set())
+                        looked.add(number)
+                        values.setdefault((read.tool, argument), set()).add(name)
+    shared: dict[str, dict[str, int]] = {}
+    for read_tool, arguments in sorted(runs.items()):
+        best = max(arguments, key=lambda one: (len(arguments[one]), len(values[read_tool, one])))
+        if len(values[read_tool, best]) >= MIN_USES:  # what is always alike is no object
+            shared.setdefault(best, {})[read_tool] = len(arguments[best])
+    return shared
 
 
 MIN_CHECKS = 4

@@ -90,7 +90,11 @@ _WINDOWS = (
         False,
     ),
     (re.compile(rf"\b(?:less than|fewer than|within) {_LENGTH} (?:before|prior to){_DATE}"), True, True),
-    (re.compile(rf"\bwithin (?:the first )?{_LENGTH} (?:of|after|from|since){_DATE}"), False, False),
+    (
+        re.compile(rf"\b(?:within|for) (?:the first )?{_LENGTH} (?:of|after|from|since|following){_DATE}"),
+        False,
+        False,
+    ),
     (re.compile(rf"\b(?:more than|later than) {_LENGTH} (?:after|from|since){_DATE}"), False, True),
 )
 """How it is said, whether the date lies ahead, and whether the sentence forbids."""
@@ -410,7 +414,8 @@ _MARKED = re.compile(
 def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list[Most]:
     """Return the numbers beyond which a policy does not allow an argument of a tool.
 
-    A sentence on how large the thing itself may be counts where an argument has its unit.
+    A sentence on how large the thing itself may be, or of what it has so many, counts where an argument has
+    its unit, or is called by what is counted.
 
     >>> text = PolicyText("A pass can be issued for up to 30 days.")
     >>> [(one.number, one.noun) for one in limits(text, "issue_pass")]
@@ -418,12 +423,16 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
     >>> text = PolicyText("A disk must not be larger than 40 GB.")
     >>> [(one.number, one.noun) for one in limits(text, "grow_disk", ["disk", "new_size_gb"])]
     [(40.0, 'gb')]
+    >>> text = PolicyText("A service has at most 10 replicas.")
+    >>> [(one.number, one.noun) for one in limits(text, "scale_service", ["service", "replicas"])]
+    [(10.0, 'replicas')]
     """
-    found = []
+    found, arguments = [], tuple(arguments)
+    counted = {spoken(one).rstrip("s") for one in arguments}
     units = {part for one in arguments for part in spoken(one).split()} & _UNITS
     for sentence in policy.sentences:
         speaks = _speaks_of(sentence, tool)
-        of_thing = bool(units and things(tool)) and all(_has(sentence.words, one) for one in things(tool))
+        of_thing = bool(things(tool)) and all(_has(sentence.words, one) for one in things(tool))
         if not (speaks or of_thing) or _EXCEPTION.search(sentence.text):
             continue
         for match in _MOST.finditer(sentence.text):
@@ -436,7 +445,8 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
             number = _NUMBERS[said] if said in _NUMBERS else float(said.replace(",", ""))
             noun = (match["noun"] or "").split(" ")[0]
             money = bool(match["sign"]) or noun in _MONEY or noun == "€"
-            if noun in units or (speaks and (money or len(noun) > 2)):
+            of_it = of_thing and (noun in units or noun.rstrip("s") in counted)
+            if of_it or noun in units or (speaks and (money or len(noun) > 2)):
                 found.append(Most(sentence.text, number, "" if money else noun))
     return found
 
@@ -457,10 +467,20 @@ class Window:
     what: tuple[str, ...]
     ahead: bool
 
-    def fields(self, names: Iterable[str]) -> list[str]:
-        """Return those of some fields that are named after the date."""
+    def fields(self, names: Iterable[str], thing: Iterable[str] = ()) -> list[str]:
+        """Return those of some fields that are named after the date.
+
+        The date of the thing itself is the record's only one that is called by nothing else.
+
+        >>> Window("", 48, ("payment",), ahead=False).fields(["date", "payee.since"], ["payment"])
+        ['date']
+        """
         stems = {word[:5] for word in self.what if len(word) > 3}
-        return sorted(one for one in names if any(word[:5] in stems for word in spoken(one).split()))
+        known = sorted(names)
+        found = [one for one in known if any(word[:5] in stems for word in spoken(one).split())]
+        own = [one for one in known if _ITS_OWN.issuperset(spoken(one).split())]
+        of_thing = len(own) == 1 and not stems.isdisjoint(word[:5] for word in thing)
+        return found or (own if of_thing else [])
 
     def is_missed(self, value: str, now: str) -> bool:
         """Tell whether a date lies too near, or too far behind; where a time of day is not told, days count.
@@ -480,6 +500,8 @@ class Window:
 
 
 _DAY = len("2030-01-31")
+_ITS_OWN = frozenset({"at", "created", "date", "day", "made", "on", "placed", "time", "timestamp"})
+"""Words of fields that say when a thing was made, and no more."""
 
 
 def windows(policy: PolicyText, tool: str) -> list[Window]:

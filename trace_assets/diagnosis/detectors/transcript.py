@@ -87,6 +87,10 @@ class Step:
         }
         return {**named, **kept}
 
+    def is_about(self, name: str) -> bool:
+        """Tell whether the call is given a normalised value, whether or not it looks like an identifier."""
+        return name in self.objects or any(name == normal(value) for _, value in leaves(self.arguments))
+
     @property
     def end(self) -> int:
         """Message index at which its effect is known."""

@@ -170,6 +170,69 @@ def _mints(corpus: Corpus, first: str, tool: str) -> bool:
     return made > 0 and made >= MINTED * given
 
 
+# English only: requests in other languages give no proposal.
+_MORE = re.compile(
+    r"(?:\A|[.!?;,]\s+|\n)(?:and|also|plus|then|besides|additionally|in addition|on top of that|next|"
+    r"afterwards|after that|secondly|while you(?:'re| are) at it)\b|"
+    r"\b(?:and|should|would|could|can you|please) also\b|\b(?:as well|too)\s*(?:[.!?,;]|\Z)"
+)
+"""How a request goes on to something else that is wanted."""
+
+
+class SecondRequestLeft:
+    """The user asks for something more in the same message, and only one thing was done.
+
+    Done is what a writing tool did, each different call once; where the agent has none, how often the tool
+    that it used most was called differently. Relevant when something was done. No arguments.
+    """
+
+    name = "second_request_left"
+    norm = 0.7
+    mistake: Mistake = "early_end"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose the one instance where several runs have such a request."""
+        writes = sorted(corpus.mutating & corpus.agent_tools.keys())
+        asked = sum(_asks_for_more(one) is not None for one in corpus.transcripts)
+        if asked < MIN_USES:
+            return []
+        return [
+            Proposal(
+                args={"writes": writes},
+                name="Do all that a request asks for, not its first part alone",
+                description=(
+                    "When the user asks for something more in the same message, go on after the first part "
+                    "until the rest has been done, or say why it is not, before ending."
+                ),
+            )
+        ]
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        asked = _asks_for_more(transcript)
+        if asked is None:
+            return NOT_NEEDED
+        writes, done = set(args["writes"]), dict[str, dict[str, int]]()
+        for step in transcript.steps:
+            if not (step.failed or step.by_user) and (step.tool in writes or not writes):
+                key = "" if writes else step.tool
+                done.setdefault(key, {}).setdefault(f"{step.tool} {step.arguments}", step.index)
+        most = max(done.values(), key=len, default={})
+        if not most:
+            return NOT_NEEDED
+        if len(most) == 1:
+            return lacking("more was asked for, and one thing was done", asked, transcript.last_of_agent())
+        return present("more was asked for, and more than one thing was done", asked, *most.values())
+
+
+def _asks_for_more(transcript: Transcript) -> int | None:
+    """Return the first message in which the user asks for something more than one thing."""
+    for index, message in enumerate(transcript.messages):
+        if message.role == "user" and message.content and _MORE.search(transcript.lowered[index].strip()):
+            return index
+    return None
+
+
 MIN_NAMES = 4
 """Different names by which users must have called what an argument is given."""
 TOLD = 0.5

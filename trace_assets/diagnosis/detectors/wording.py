@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, spoken
+from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, deed, has_stem, spoken, things
 
 __all__ = ["deed", "gerund", "imperative", "ing", "last_name", "noun", "plain_name", "spoken", "title"]
 
@@ -111,15 +111,25 @@ _CHECKING = frozenset(
     | {"scan", "test", "validate", "verify"}
 )
 """Verbs of reading tools that do more than look something up."""
+_SAYS_NOTHING = frozenset({"by", "data", "detail", "details", "for", "id", "info", "information", "record"})
+"""Words of reading tools' names that tell nothing of what is shown."""
 
 
 def look(name: str, thing: str) -> str:
     """Return what a reading tool does with a thing, as an order.
 
+    A look that shows something else of the thing is called by that: of one employee there may be a record and
+    an approval.
+
     >>> look("get_order", "order"), look("checkIdentity", "tenant"), look("get_details_by_id", "line")
     ('look up the order', 'check the identity', 'look up the line')
+    >>> look("get_approval", "employee"), look("find_booking", "object"), look("holen", "sendung")
+    ('get the approval', 'find the booking', 'look up the sendung')
     """
-    return imperative(name) if _verb_and_rest(name)[0] in _CHECKING else f"look up the {thing}"
+    verb = _verb_and_rest(name)[0]
+    shown = [word for word in things(name) if word not in _SAYS_NOTHING]
+    other = verb in READING and bool(shown) and not any(has_stem(thing.split(), word) for word in shown)
+    return imperative(name) if verb in _CHECKING or other else f"look up the {thing}"
 
 
 def title(sentence: str) -> str:

@@ -24,7 +24,7 @@ from trace_assets.diagnosis.detectors.policy_rules import (
 )
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
-from trace_assets.diagnosis.detectors.values import categorical, time_of
+from trace_assets.diagnosis.detectors.values import categorical, records_in, time_of
 from trace_assets.diagnosis.detectors.verbs import means, things
 from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
@@ -41,10 +41,12 @@ class WriteAgainstRule:
     in the past, how long before or after a date (`within 30 days of delivery`), the most that an argument
     may be, a value that it may not have, and a word that a look must not have shown. Whether runs keep to it
     teaches nothing here: the policy does. Where a record decides, an object for which X is allowed shows
-    nothing either way; one for which it is not counts as left alone when it was looked up and the user asked
-    for what X does, or it stands as objects mostly do when X is called. A call
-    that the tool refused did nothing. Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule
-    `field` with `values` and `only`, or with `now` (and `hours`, `ahead`), or `number` and `noun`, or `word`.
+    nothing either way; one for which it is not counts as left alone when it was looked up, or is all that a
+    look showed, and the user asked for what X does, or it stands as objects mostly do when X is called. A
+    call that the tool refused did nothing.
+
+    Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule `field` with `values` and `only`, or
+    with `now` (and `hours`, `ahead`), or `number` and `noun`, or `word`.
     """
 
     name = "write_against_rule"
@@ -121,7 +123,11 @@ class WriteAgainstRule:
             seen = last_seen(transcript, name, str(args["argument"]), len(transcript.messages))
             if seen is None or name in written or not _forbids(args, seen.fields):
                 continue
-            opened = any(name in step.objects and not step.by_user for step in transcript.steps)
+            opened = any(
+                name in step.objects or (step.answer == seen.index and len(records_in(step.result)) == 1)
+                for step in transcript.steps
+                if not step.by_user
+            )
             usual = bool(args["state"]) and all(
                 seen.fields.get(key) == value for key, value in args["state"].items()
             )
@@ -168,7 +174,7 @@ def _of_windows(corpus: Corpus, tool: str, records: list[Observation]) -> Iterat
     now = corpus.policy.now
     dated = {field for one in records for field, value in one.fields.items() if time_of(value) is not None}
     for window in windows(corpus.policy, tool) if now else ():
-        for field in window.fields(dated):
+        for field in window.fields(dated, things(tool)):
             rule = {
                 "kind": "window",
                 "field": field,

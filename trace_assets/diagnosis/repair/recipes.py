@@ -77,7 +77,7 @@ def _read_first(run: Run, args: Mapping[str, Any], _: Label, donors: Donors) -> 
         step
         for step in run.own
         if step.tool == tool
-        and not any(one.end < step.index and _name(step, argument) in one.objects for one in reads)
+        and not any(one.end < step.index and one.is_about(_name(step, argument)) for one in reads)
     ]
     looks = [run.look(read, argument, step.arguments.get(argument)) for step in blind]
     calls = [look for look in looks if look is not None]

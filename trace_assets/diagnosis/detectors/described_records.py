@@ -1,0 +1,232 @@
+"""Of several records that a look shows: those that the user describes, and those that are acted on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
+from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
+from trace_assets.diagnosis.detectors.protocol import (
+    NOT_NEEDED,
+    Detector,
+    Finding,
+    Mistake,
+    Proposal,
+    lacking,
+    present,
+)
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.detectors.values import leaves, records_in, scalars_of
+from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+
+MIN_USES = 4
+"""Runs in which the user must have told such records apart."""
+MOSTLY = 0.5
+"""Share of these in which what is acted on must be what was described: else the field describes nothing."""
+_WORD = re.compile(r"[^\W\d_][^\W\d_'-]{2,}")
+_NO_NAMES = frozenset({"false", "none", "null", "true"})
+
+Record = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a run did where a look showed several records.
+
+    Attributes:
+        described: Names of the records that the user's words describe.
+        acted: Names of those that the tool was called on.
+        several: Whether a record was shown that nobody described.
+        shown: The message that shows them.
+        calls: The messages that act on them.
+    """
+
+    described: frozenset[str]
+    acted: frozenset[str]
+    several: bool
+    shown: int
+    calls: tuple[int, ...]
+
+
+class OtherRecordTaken:
+    """A look shows several records, the user's words describe some, and the tool is called on another one.
+
+    The user says a word of a field that tells them apart: the kind of the device that was lost, with whom the
+    meeting is. Relevant when the tool was called on one of them, and not all of them were described.
+    Arguments: `tool`, `argument` that names the record, `field` by which users describe it.
+    """
+
+    name = "other_record_taken"
+    norm = 0.8
+    mistake: Mistake = "wrong_value"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose the field that tells most for each writing tool."""
+        return [
+            Proposal(
+                args={"tool": tool, "argument": argument, "field": field},
+                name=f"Take the {noun(argument)} that the user describes when {gerund(tool)}",
+                description=(
+                    f"When a look shows several, call '{spoken(tool)}' on the one whose "
+                    f"'{spoken(field.rpartition('.')[2])}' is what the user said, not on the first."
+                ),
+                subject=(tool, argument),
+            )
+            for tool, argument, field in _fields(self, corpus)
+        ]
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        one = _choice(transcript, args)
+        if one is None or not one.several or not one.acted:
+            return NOT_NEEDED
+        if wrong := one.acted - one.described:
+            return lacking(
+                f"{', '.join(sorted(wrong))} is not what the user described", one.shown, *one.calls
+            )
+        return present("what was described was taken", one.shown, *one.calls)
+
+
+class DescribedRecordLeft:
+    """The user's words describe several records of those shown, and the tool is called on some of them only.
+
+    Relevant when at least two were described and the tool was called on one of these. Arguments: `tool`,
+    `argument` that names the record, `field` by which users describe it.
+    """
+
+    name = "described_record_left"
+    norm = 0.7
+    mistake: Mistake = "early_end"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose the field that tells most for each writing tool."""
+        return [
+            Proposal(
+                args={"tool": tool, "argument": argument, "field": field},
+                name=f"Deal with every {noun(argument)} the user describes when {gerund(tool)}",
+                description=(
+                    f"When the user's request is about several of what a look shows, go on with "
+                    f"'{spoken(tool)}' after the first one until each has been dealt with."
+                ),
+                subject=(tool, argument),
+            )
+            for tool, argument, field in _fields(self, corpus)
+        ]
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        one = _choice(transcript, args)
+        if one is None or len(one.described) < 2 or not one.acted & one.described:
+            return NOT_NEEDED
+        if left := one.described - one.acted:
+            end = transcript.last_of_agent()
+            return lacking(f"{', '.join(sorted(left))} was described too, and in no call", one.shown, end)
+        return present("all that was described was dealt with", one.shown, *one.calls)
+
+
+def _fields(family: Detector, corpus: Corpus) -> Iterator[tuple[str, str, str]]:
+    """Yield writing tools with the argument that names a record, and the field by which users describe it."""
+    for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
+        known: dict[tuple[str, str], None] = {}
+        for one in corpus.transcripts:
+            for step in one.own_calls(tool, ok=True):
+                for argument, records, key in _shown(one, step):
+                    known.update(
+                        ((argument, field), None) for row in records for field in row if field != key
+                    )
+        best: dict[str, tuple[int, str]] = {}
+        for argument, field in known:
+            args = {"tool": tool, "argument": argument, "field": field}
+            labels = [family.label(one, args).label for one in corpus.transcripts]
+            right, wrong = labels.count("PRESENT"), labels.count("LACKING")
+            if right + wrong >= MIN_USES and right >= MOSTLY * (right + wrong):
+                best[argument] = max(best.get(argument, (0, "")), (right, field))
+        for argument, (_, field) in sorted(best.items()):
+            yield tool, argument, field
+
+
+def _choice(transcript: Transcript, args: Mapping[str, Any]) -> Choice | None:
+    """Return what was described and what was acted on, of the records among which the tool chose first."""
+    records: Sequence[Record] = ()
+    acted, calls, key, at = set[str](), list[int](), "", -1
+    for step in transcript.own_calls(args["tool"], ok=True):
+        values = _values(step, args["argument"])
+        if not records:
+            shown = next((own for own in _shown(transcript, step) if own[0] == args["argument"]), None)
+            if shown is None:
+                continue
+            _, records, key = shown
+            at = step.index
+        names = {normal(row[key]) for row in records if key in row}
+        if values & names:
+            acted |= values & names
+            calls.append(step.index)
+    said = {
+        word
+        for index, message in enumerate(transcript.messages[: at + 1])
+        if message.role == "user" and message.content
+        for word in _WORD.findall(transcript.lowered[index])
+    }
+    named = [(normal(row[key]), _words(row.get(args["field"], ""))) for row in records if key in row]
+    # What all of them are called by tells none apart.
+    alike = frozenset.intersection(*(words for _, words in named)) if named else frozenset()
+    described = frozenset(name for name, words in named if (words - alike) & said)
+    if not described:
+        return None
+    return Choice(described, frozenset(acted), len(described) < len(named), at, tuple(calls))
+
+
+def _words(value: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(value.lower())) - STOP_WORDS - _NO_NAMES
+
+
+def _values(step: Step, argument: str) -> set[str]:
+    return {normal(value) for _, value in leaves(step.given.get(argument)) if names_a_thing(value)}
+
+
+def _shown(transcript: Transcript, step: Step) -> Iterator[tuple[str, Sequence[Record], str]]:
+    """Yield the records among which a call chose: its argument, the last list that has it, their name."""
+    found = set[str]()
+    for earlier in reversed(transcript.steps):
+        if earlier.failed or earlier.answer is None or earlier.answer >= step.index:
+            continue
+        for records in _lists(earlier.result):
+            for argument in step.given.keys() - found:
+                values = _values(step, argument)
+                key = next(
+                    (name for row in records for name, value in row.items() if normal(value) in values), None
+                )
+                if key is not None and len({row.get(key) for row in records}) == len(records):
+                    found.add(argument)
+                    yield argument, records, key
+
+
+def _lists(text: str) -> Iterator[Sequence[Record]]:
+    """Yield every list of two or more records in a result.
+
+    >>> [len(one) for one in _lists('{"order": "K1", "items": [{"sku": "S1"}, {"sku": "S2"}]}')]
+    [2]
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        rows = records_in(text)
+        if len(rows) > 1:
+            yield rows
+        return
+    try:
+        yield from _nested(from_json(text))
+    except ValueError:
+        return
+
+
+def _nested(value: Any) -> Iterator[Sequence[Record]]:
+    if isinstance(value, list):
+        rows = [scalars_of(row) for row in value if isinstance(row, Mapping)]
+        if len(rows) > 1:
+            yield rows
+    for item in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from _nested(item)
