@@ -45,8 +45,8 @@ class WriteAgainstRule:
     look showed, and the user asked for what X does, or it stands as objects mostly do when X is called. A
     call that the tool refused did nothing.
 
-    Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule `field` with `values` and `only`, or
-    with `now` (and `hours`, `ahead`), or `number` and `noun`, or `word`.
+    Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule `field` with `values` and `only`,
+    or with `now` (and `hours`, `ahead`), or `number` and `noun`, or `word`.
     """
 
     name = "write_against_rule"
