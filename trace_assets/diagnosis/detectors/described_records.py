@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -132,53 +133,43 @@ class DescribedRecordLeft:
 def _fields(family: Detector, corpus: Corpus) -> Iterator[tuple[str, str, str]]:
     """Yield writing tools with the argument that names a record, and the field by which users describe it."""
     for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
-        known: dict[tuple[str, str], None] = {}
+        chosen: dict[str, list[Transcript]] = {}
+        fields: dict[str, dict[str, None]] = {}
         for one in corpus.transcripts:
-            for step in one.own_calls(tool, ok=True):
-                for argument, records, key in _shown(one, step):
-                    known.update(
-                        ((argument, field), None) for row in records for field in row if field != key
-                    )
-        best: dict[str, tuple[int, str]] = {}
-        for argument, field in known:
-            args = {"tool": tool, "argument": argument, "field": field}
-            labels = [family.label(one, args).label for one in corpus.transcripts]
-            right, wrong = labels.count("PRESENT"), labels.count("LACKING")
-            if right + wrong >= MIN_USES and right >= MOSTLY * (right + wrong):
-                best[argument] = max(best.get(argument, (0, "")), (right, field))
-        for argument, (_, field) in sorted(best.items()):
-            yield tool, argument, field
+            for argument, (records, key, _) in _shown(one, tool).items():
+                chosen.setdefault(argument, []).append(one)
+                known = fields.setdefault(argument, {})
+                known.update((field, None) for row in records for field in row if field != key)
+        for argument, runs in sorted(chosen.items()):
+            best = (0, "")
+            for field in fields[argument] if len(runs) >= MIN_USES else ():
+                args = {"tool": tool, "argument": argument, "field": field}
+                labels = [family.label(one, args).label for one in runs]
+                right, wrong = labels.count("PRESENT"), labels.count("LACKING")
+                if right + wrong >= MIN_USES and right >= MOSTLY * (right + wrong):
+                    best = max(best, (right, field))
+            if best[0]:
+                yield tool, argument, best[1]
 
 
 def _choice(transcript: Transcript, args: Mapping[str, Any]) -> Choice | None:
     """Return what was described and what was acted on, of the records among which the tool chose first."""
-    records: Sequence[Record] = ()
-    acted, calls, key, at = set[str](), list[int](), "", -1
-    for step in transcript.own_calls(args["tool"], ok=True):
-        values = _values(step, args["argument"])
-        if not records:
-            shown = next((own for own in _shown(transcript, step) if own[0] == args["argument"]), None)
-            if shown is None:
-                continue
-            _, records, key = shown
-            at = step.index
-        names = {normal(row[key]) for row in records if key in row}
-        if values & names:
-            acted |= values & names
-            calls.append(step.index)
-    said = {
-        word
-        for index, message in enumerate(transcript.messages[: at + 1])
-        if message.role == "user" and message.content
-        for word in _WORD.findall(transcript.lowered[index])
-    }
-    named = [(normal(row[key]), _words(row.get(args["field"], ""))) for row in records if key in row]
+    records, key, at = _shown(transcript, args["tool"]).get(args["argument"], ((), "", 0))
+    rows = [(normal(row[key]), _words(row.get(args["field"], ""))) for row in records if key in row]
+    if not rows:
+        return None
+    said = {word for word in transcript.words if transcript.words[word] < at}
     # What all of them are called by tells none apart.
-    alike = frozenset.intersection(*(words for _, words in named)) if named else frozenset()
-    described = frozenset(name for name, words in named if (words - alike) & said)
+    alike = frozenset.intersection(*(words for _, words in rows))
+    described = frozenset(name for name, words in rows if (words - alike) & said)
     if not described:
         return None
-    return Choice(described, frozenset(acted), len(described) < len(named), at, tuple(calls))
+    acted, calls, names = set[str](), list[int](), {name for name, _ in rows}
+    for step in transcript.own_calls(args["tool"], ok=True):
+        if taken := _values(step, args["argument"]) & names:
+            acted |= taken
+            calls.append(step.index)
+    return Choice(described, frozenset(acted), len(described) < len(rows), at, tuple(calls))
 
 
 def _words(value: str) -> frozenset[str]:
@@ -189,38 +180,46 @@ def _values(step: Step, argument: str) -> set[str]:
     return {normal(value) for _, value in leaves(step.given.get(argument)) if names_a_thing(value)}
 
 
-def _shown(transcript: Transcript, step: Step) -> Iterator[tuple[str, Sequence[Record], str]]:
-    """Yield the records among which a call chose: its argument, the last list that has it, their name."""
-    found = set[str]()
-    for earlier in reversed(transcript.steps):
-        if earlier.failed or earlier.answer is None or earlier.answer >= step.index:
-            continue
-        for records in _lists(earlier.result):
-            for argument in step.given.keys() - found:
-                values = _values(step, argument)
-                key = next(
-                    (name for row in records for name, value in row.items() if normal(value) in values), None
-                )
-                if key is not None and len({row.get(key) for row in records}) == len(records):
-                    found.add(argument)
-                    yield argument, records, key
+def _shown(transcript: Transcript, tool: str) -> Mapping[str, tuple[Sequence[Record], str, int]]:
+    """Return by argument of a tool among which records its first call chose, their name, and where."""
+    found: dict[str, tuple[Sequence[Record], str, int]] = {}
+    for step in transcript.own_calls(tool, ok=True):
+        given = {argument: _values(step, argument) for argument in step.given.keys() - found.keys()}
+        wanted = {argument: values for argument, values in given.items() if values}
+        for earlier in reversed(transcript.steps) if wanted else ():
+            if earlier.failed or earlier.answer is None or earlier.answer >= step.index:
+                continue
+            for records in _lists(earlier.result):
+                for argument in sorted(wanted.keys() - found.keys()):
+                    key = _key(records, wanted[argument])
+                    if key is not None:
+                        found[argument] = (records, key, step.index)
+    return found
 
 
-def _lists(text: str) -> Iterator[Sequence[Record]]:
-    """Yield every list of two or more records in a result.
+def _key(records: Sequence[Record], values: Collection[str]) -> str | None:
+    """Return the field that names each of some records differently, where one of them has such a name."""
+    for row in records:
+        for field, value in row.items():
+            if normal(value) in values and len({one.get(field) for one in records}) == len(records):
+                return field
+    return None
+
+
+@lru_cache(maxsize=1 << 12)  # each field of each tool is held against the same results
+def _lists(text: str) -> tuple[Sequence[Record], ...]:
+    """Return every list of two or more records in a result.
 
     >>> [len(one) for one in _lists('{"order": "K1", "items": [{"sku": "S1"}, {"sku": "S2"}]}')]
     [2]
     """
     if not text.lstrip().startswith(("{", "[")):
         rows = records_in(text)
-        if len(rows) > 1:
-            yield rows
-        return
+        return (rows,) if len(rows) > 1 else ()
     try:
-        yield from _nested(from_json(text))
+        return tuple(_nested(from_json(text)))
     except ValueError:
-        return
+        return ()
 
 
 def _nested(value: Any) -> Iterator[Sequence[Record]]:

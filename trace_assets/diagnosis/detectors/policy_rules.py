@@ -414,8 +414,8 @@ _MARKED = re.compile(
 def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list[Most]:
     """Return the numbers beyond which a policy does not allow an argument of a tool.
 
-    A sentence on how large the thing itself may be, or of what it has so many, counts where an argument has
-    its unit, or is called by what is counted.
+    A sentence on how large the thing itself may be counts where an argument has its unit. Where an argument
+    is called by what is counted, the sentence need only name the thing, or only the deed.
 
     >>> text = PolicyText("A pass can be issued for up to 30 days.")
     >>> [(one.number, one.noun) for one in limits(text, "issue_pass")]
@@ -426,6 +426,9 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
     >>> text = PolicyText("A service has at most 10 replicas.")
     >>> [(one.number, one.noun) for one in limits(text, "scale_service", ["service", "replicas"])]
     [(10.0, 'replicas')]
+    >>> text = PolicyText("Nobody may book more than 15 days at a time.")
+    >>> [(one.number, one.noun) for one in limits(text, "book_leave", ["start", "days"])]
+    [(15.0, 'days')]
     """
     found, arguments = [], tuple(arguments)
     counted = {spoken(one).rstrip("s") for one in arguments}
@@ -433,7 +436,8 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
     for sentence in policy.sentences:
         speaks = _speaks_of(sentence, tool)
         of_thing = bool(things(tool)) and all(_has(sentence.words, one) for one in things(tool))
-        if not (speaks or of_thing) or _EXCEPTION.search(sentence.text):
+        deed = is_deed(tool, sentence.words)
+        if not (speaks or of_thing or deed) or _EXCEPTION.search(sentence.text):
             continue
         for match in _MOST.finditer(sentence.text):
             if _BEYOND.match(match.group(0)) and not FORBIDS.search(sentence.text):
@@ -445,8 +449,8 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
             number = _NUMBERS[said] if said in _NUMBERS else float(said.replace(",", ""))
             noun = (match["noun"] or "").split(" ")[0]
             money = bool(match["sign"]) or noun in _MONEY or noun == "€"
-            of_it = of_thing and (noun in units or noun.rstrip("s") in counted)
-            if of_it or noun in units or (speaks and (money or len(noun) > 2)):
+            of_it = noun in units and (speaks or of_thing)
+            if noun.rstrip("s") in counted or of_it or (speaks and (money or len(noun) > 2)):
                 found.append(Most(sentence.text, number, "" if money else noun))
     return found
 
