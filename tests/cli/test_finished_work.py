@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import typer
 
 from tests.quick import one_of_each
 from tests.rollouts.library_server import MODEL, LibraryServer
@@ -441,9 +442,9 @@ def test_a_person_at_a_terminal_is_asked(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(progress.sys, "stdin", Terminal())
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
     for answer in ("replace", "keep", "stop"):
-        monkeypatch.setattr(progress.typer, "prompt", lambda *_, answer=answer, **__: answer)
+        monkeypatch.setattr(typer, "prompt", lambda *_, answer=answer, **__: answer)
         assert progress.ask_about(console())(found) == answer
-    monkeypatch.setattr(progress.typer, "prompt", lambda *_, **__: said.append("asked") or "stop")
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: said.append("asked") or "stop")
     assert progress.ask_about(console(), yes=True)(found) == "replace"
     assert progress.ask_about(console(), keep=True)(found) == "keep"
     assert not said
