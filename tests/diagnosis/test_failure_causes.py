@@ -246,6 +246,17 @@ def test_where_the_simulated_user_is_at_fault_its_own_message_is_decisive(
     )
 
 
+def test_of_what_a_model_reads_of_a_simulated_user_only_the_end_is_decisive_by_itself() -> None:
+    (row,) = ruled(SECOND_LOOK, "user_simulator")
+    ends = len(SURPLUS.messages) - 1
+    read = [row.model_copy(update={"evidence": (0,)})]
+    assert one_cause([], [], rows=read).decisive_message == 3
+    said = (*SURPLUS.messages[:-1], Message(role="user", content="###STOP###"))
+    left = [row.model_copy(update={"evidence": (0, ends)})]
+    stopped = SURPLUS.model_copy(update={"messages": said})
+    assert one_cause([], [], stopped, left).decisive_message == ends
+
+
 def test_what_a_model_said_of_an_agents_failure_is_told_where_no_lack_explains_it() -> None:
     (row,) = ruled(SECOND_LOOK, "agent")
     told = [row.model_copy(update={"evidence": (1, 2)})]

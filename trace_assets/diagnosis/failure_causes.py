@@ -292,13 +292,16 @@ def _of_user(row: Triage, one: Trajectory) -> int | None:
     """Return the user's message that decided a run, where the failure is put down to its simulated user.
 
     It is the one that ended the run, or the first that shows the fault. Where only silence shows it, it is
-    the user's last, its last chance to speak.
+    the user's last, its last chance to speak. A model that looked again names all that it read, so of what it
+    says only the end counts: else it is the agent's call that came of the user's words, as readers have it.
     """
     said = [at for at, message in enumerate(one.messages) if message.role == "user"]
     if row.fault != "user_simulator" or not said:
         return None
-    shown = [at for at in said if at in row.evidence]
-    return shown[0] if shown and shown[-1] < len(one.messages) - 1 else said[-1]
+    shown, last = [at for at in said if at in row.evidence], len(one.messages) - 1
+    if row.rule == SECOND_LOOK:
+        return last if last in shown else None
+    return shown[0] if shown and shown[-1] < last else said[-1]
 
 
 def _of_triage(row: Triage, at: int, diffs: Sequence[ActionDiff]) -> FailureCause:
