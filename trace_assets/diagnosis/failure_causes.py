@@ -162,15 +162,20 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     return [_with_repair(cause, diagnosed) for cause in causes]
 
 
+def _said(label: Label, diagnosed: Diagnosed) -> LackCause | None:
+    """Return what a model says of a lack; None where it was not asked."""
+    return diagnosed.judged.get((label.trajectory_id, label.capability_id))
+
+
 def _judged(label: Label, diagnosed: Diagnosed) -> str | None:
     """Return whether a model says that a lack decided the end; None where it was not asked."""
-    said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
+    said = _said(label, diagnosed)
     return said.decisive if said is not None else None
 
 
 def _is_main(label: Label, diagnosed: Diagnosed) -> bool:
     """Say whether a model that was shown all lacks of a run names this one as what explains its failure."""
-    said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
+    said = _said(label, diagnosed)
     return said is not None and said.main
 
 
@@ -181,7 +186,7 @@ def _first(label: Label, diagnosed: Diagnosed, relevant: Mapping[str, int]) -> t
     those that begin with the same message the one that fewest runs need says it most exactly. Where no model
     shows a message nothing is returned that tells lacks apart.
     """
-    said = diagnosed.judged.get((label.trajectory_id, label.capability_id))
+    said = _said(label, diagnosed)
     if said is None or not said.evidence:
         return inf, 0
     return min(said.evidence), relevant.get(label.capability_id, 0)
@@ -282,7 +287,7 @@ def _texts(value: Any) -> Iterator[str]:
 def _shown(row: Triage, lacks: Sequence[Label], diagnosed: Diagnosed) -> Sequence[int]:
     """Return the messages with which a model shows why a run failed: by what it lacked, or by triage."""
     if row.fault == "agent" and lacks:
-        said = diagnosed.judged.get((lacks[0].trajectory_id, lacks[0].capability_id))
+        said = _said(lacks[0], diagnosed)
         if said is not None and said.decisive == "yes" and said.evidence:
             return said.evidence
     return row.evidence if row.rule == SECOND_LOOK else ()
