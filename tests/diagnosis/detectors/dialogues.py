@@ -820,6 +820,12 @@ CASES = [
             ("Cancel K1.\nThen send the bill", [CANCELLED, call("send")], ("PRESENT", (0, 1, 3))),
             ("Cancel K1. And also the bill!", [call("look")], ("NA", ())),
             ("Cancel K1, it is much too late.", [CANCELLED], ("NA", ())),
+            ("Cancel K1. The bill is wanted too please.", [CANCELLED], ("LACKING", (0, 3))),
+            ("Bitte K1 stornieren. Außerdem die Rechnung!", [CANCELLED], ("LACKING", (0, 3))),
+            ("Anule K1; también la factura", [CANCELLED], ("LACKING", (0, 3))),
+            ("I am away and would like to cancel K1", [CANCELLED], ("NA", ())),
+            # A report on somebody who does not speak.
+            ("The user has no signal, and K1 was cancelled too.", [CANCELLED], ("NA", ())),
         )
     ),
     *(

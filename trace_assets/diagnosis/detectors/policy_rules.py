@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
@@ -45,11 +46,17 @@ _GENERIC = frozenset({"make", "create", "add", "set", "place", "submit", "open",
 """Verbs that say nothing of what is done: the thing does."""
 _GETS = re.compile(r"\b(?:get|gets|receive|receives|entitled to|eligible for)\b")
 """What somebody does to whom something is given."""
-_MOST = re.compile(
-    r"(?:\b(?:at most|no more than|not more than|up to|a maximum of|maximum of|limited to|larger than|"
-    r"(?:may|can|must|should)(?:not| not) exceed|cannot exceed|not exceed|exceeding|more than|above|over)\s+)"
+_MANY = (
     r"(?P<sign>[$€£])?\s?(?P<number>\d[\d,]*(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twelve)"
     r"\s?(?P<noun>[a-z%€]+(?: [a-z]+)?)?"
+)
+_MOST = re.compile(
+    r"(?:\b(?:at most|no more than|not more than|up to|a maximum of|maximum of|limited to|larger than|"
+    r"(?:may|can|must|should)(?:not| not) exceed|cannot exceed|not exceed|exceeding|more than|above|over|"
+    r"limit (?:is|of)|the most [a-z ]{3,40}? (?:is|are))\s+)" + _MANY
+)
+_MOST_BEHIND = re.compile(
+    rf"{_MANY} (?:at (?:the )?most|or (?:less|fewer|under|below)|(?:at )?max(?:imum)?|and no more)\b"
 )
 _BEYOND = re.compile(r"\b(exceeding|larger than|more than|above|over)\s")
 _UNITS = frozenset({"gb", "kb", "kg", "km", "mb", "tb"})
@@ -62,7 +69,7 @@ _NUMBERS = {
     )
 }
 _MONEY = frozenset({"eur", "euro", "euros", "usd", "dollar", "dollars", "gbp", "pounds", "chf", "yen"})
-_SUMS = re.compile(r"(?:^|_)(?:amount|price|sum|value|total|cost|payment|fee|refund|credit)(?:$|_)")
+_SUMS = re.compile(r"(?:^|[._])(?:amount|price|sum|value|total|cost|payment|fee|refund|credit)(?:$|_)")
 _WHO = frozenset({"actor", "agent", "author", "by", "from", "role", "sender", "source"})
 """Fields that tell who said something, which is no state of what it is about."""
 _SPANS = frozenset(
@@ -420,6 +427,9 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
     >>> text = PolicyText("A pass can be issued for up to 30 days.")
     >>> [(one.number, one.noun) for one in limits(text, "issue_pass")]
     [(30.0, 'days')]
+    >>> text = PolicyText("You may approve refunds of 2,500 USD at most.")
+    >>> [one.number for one in limits(text, "approve_refund", ["value"])]
+    [2500.0]
     >>> text = PolicyText("A disk must not be larger than 40 GB.")
     >>> [(one.number, one.noun) for one in limits(text, "grow_disk", ["disk", "new_size_gb"])]
     [(40.0, 'gb')]
@@ -439,7 +449,7 @@ def limits(policy: PolicyText, tool: str, arguments: Iterable[str] = ()) -> list
         deed = is_deed(tool, sentence.words)
         if not (speaks or of_thing or deed) or _EXCEPTION.search(sentence.text):
             continue
-        for match in _MOST.finditer(sentence.text):
+        for match in chain(_MOST.finditer(sentence.text), _MOST_BEHIND.finditer(sentence.text)):
             if _BEYOND.match(match.group(0)) and not FORBIDS.search(sentence.text):
                 continue
             per = _PER.search(sentence.text[match.start() :])

@@ -170,13 +170,23 @@ def _mints(corpus: Corpus, first: str, tool: str) -> bool:
     return made > 0 and made >= MINTED * given
 
 
-# English only: requests in other languages give no proposal.
 _MORE = re.compile(
     r"(?:\A|[.!?;,]\s+|\n)(?:and|also|plus|then|besides|additionally|in addition|on top of that|next|"
-    r"afterwards|after that|secondly|while you(?:'re| are) at it)\b|"
-    r"\b(?:and|should|would|could|can you|please) also\b|\b(?:as well|too)\s*(?:[.!?,;]|\Z)"
+    r"afterwards|after that|secondly|while you(?:'re| are) at it|one more thing|another thing)\b|"
+    r"\b(?:and|should|would|could|can you|please) also\b|\band (?:please|(?:can|could|would) you)\b|"
+    r"\b(?:as well|too)\s*(?:,?\s*(?:please|thanks|thank you|if (?:you can|possible)))?\s*(?:[.!?,;]|\Z)|"
+    r"\b(?:außerdem|ausserdem|zusätzlich|zudem|ebenfalls|auch noch|und (?:bitte|dann|noch|auch))\b|"
+    r"\b(?:bitte|(?:brauche|möchte|hätte)(?: ich)?|könn(?:en|ten) sie|kannst du) (?:auch|noch)\b|"
+    r"\b(?:además|también|de paso|asimismo|y (?:luego|después|por favor))\b|"
+    r"\b(?:aussi|également|en plus|de plus|par ailleurs|en outre|et (?:puis|ensuite))\b|"
+    r"\b(?:inoltre|anche(?! se\b)|e poi|além disso|também|e depois)\b|"
+    r"\b(?:daarnaast|bovendien|ook nog|en (?:ook|dan))\b"
 )
-"""How a request goes on to something else that is wanted."""
+"""How a request goes on to something else that is wanted, also in German and five other languages."""
+_REPORT = re.compile(
+    r"\s*(?:an?|the|this|our) (?:user|customer|caller|client|guest|member|patient|passenger)\b"
+)
+"""How a report on somebody begins who does not speak himself: what it adds up is no list of wishes."""
 
 
 class SecondRequestLeft:
@@ -228,7 +238,8 @@ class SecondRequestLeft:
 def _asks_for_more(transcript: Transcript) -> int | None:
     """Return the first message in which the user asks for something more than one thing."""
     for index, message in enumerate(transcript.messages):
-        if message.role == "user" and message.content and _MORE.search(transcript.lowered[index].strip()):
+        text = transcript.lowered[index].strip() if message.role == "user" else ""
+        if not _REPORT.match(text) and _MORE.search(text):
             return index
     return None
 
