@@ -140,5 +140,7 @@ def test_a_table_beside_logs_judges_what_does_not_say_how_it_went(
     (tmp_path / "prices.csv").write_text("id,price\na1,1\n")
     read = read_trajectories([tmp_path])
     assert [one.success for one in read.trajectories] == [*verdicts, False]
-    problems = [str(one) for one in read.problems]
+    problems = [str(one) for one in read.problems if one.kind != "contradicts"]
     assert any(said in one for one in problems) if said else problems == []
+    against = [str(one) for one in read.problems if one.kind == "contradicts"]
+    assert [("labels.csv: it says otherwise of 1" in one) for one in against] == [True] * bool(verdicts[0])

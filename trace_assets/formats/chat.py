@@ -62,11 +62,14 @@ def read_chat(raw: Sequence[Any], left: Counter[str] | None = None) -> list[Mess
     """
     not_too_many(len(raw), MOST_MESSAGES, "messages")
     names: dict[str, str] = {}
+    waiting: list[tuple[str, ToolCall]] = []
     last, unknown = "", ""
     messages = []
     for number, message in enumerate(raw):
         if not isinstance(message, dict):
             raise ValueError(f"messages[{number}] is not an object")
+        if number + 1 < len(raw) and _says_again(message, raw[number + 1]):
+            continue
         said = message.get("role")
         role = _ROLES.get(str(said))
         if role is None and left is not None:
@@ -77,13 +80,15 @@ def read_chat(raw: Sequence[Any], left: Counter[str] | None = None) -> list[Mess
                 raise ValueError(unknown)
             left[f"role {str(said)[:40]}"] += 1
             continue
-        calls = tuple(_calls(message, number))
+        given = tuple(_calls(message, number))
+        calls = _told_apart(given)
         names.update((call.id, call.name) for call in calls)
-        last = calls[-1].id if calls else last
+        if calls:
+            last = calls[-1].id
+            waiting = [(one.id, call) for one, call in zip(given, calls, strict=True)]
         answered = None
         if role == "tool":
-            # The old function form answers the last call without naming it.
-            answered = str(message.get("tool_call_id") or last or f"call_{number}")
+            answered = _answered(message, waiting) or last or f"call_{number}"
         content, metadata = _content(_unwrapped(message.get("content"), role), number)
         metadata.update(_besides(message, role))
         messages.append(
@@ -101,6 +106,43 @@ def read_chat(raw: Sequence[Any], left: Counter[str] | None = None) -> list[Mess
     if unknown and not any(one.role == "assistant" for one in messages):
         raise ValueError(unknown)  # whose words are lost may be the agent's
     return messages
+
+
+def _says_again(message: Mapping[str, Any], later: Any) -> bool:
+    """Tell whether the next entry is this one again, or goes on with it: streams are logged as they grow.
+
+    An entry without an id of its own may be a word that was said twice.
+    """
+    name = message.get("id")
+    if not name or not isinstance(later, dict) or later.get("id") != name:
+        return False
+    said, more = message.get("content"), later.get("content")
+    grows = isinstance(said, str) and isinstance(more, str) and bool(said) and more.startswith(said)
+    return message == later or (grows and {**message, "content": more} == {**later, "content": more})
+
+
+def _told_apart(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """Return the calls of one message with an id each: some servers call all of them alike."""
+    if len({call.id for call in calls}) == len(calls):
+        return calls
+    met: set[str] = set()
+    found = []
+    for place, call in enumerate(calls):
+        found.append(call.model_copy(update={"id": f"{call.id}_{place}"}) if call.id in met else call)
+        met.add(call.id)
+    return tuple(found)
+
+
+def _answered(message: Mapping[str, Any], waiting: list[tuple[str, ToolCall]]) -> str:
+    """Return which call a result answers, and take that from those that wait for one.
+
+    The old function form names no call, or its tool alone: results then come in the order of the calls.
+    """
+    named, tool = str(message.get("tool_call_id") or ""), message.get("tool_name") or message.get("name")
+    for place, (given, call) in enumerate(waiting):
+        if given == named or (not named and tool in (None, "", call.name)):
+            return waiting.pop(place)[1].id
+    return named
 
 
 def _role_of(said: object, raw: Sequence[Any]) -> Role | None:
@@ -297,7 +339,7 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
     """Judge by a reward and, where there is one, a verdict.
 
     Args:
-        reward: A number or a truth value; anything else is no reward.
+        reward: A number or a truth value, as text too; anything else is no reward.
         success: A truth value decides, as 0, 1 or text too; any other value but None leaves it open.
         full: The reward from which on an episode counts as passed.
 
@@ -305,12 +347,14 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
     (Earned(reward=0.5, success=False, notice=''), True, 1.0)
     >>> earned(30).success is None, earned(float("nan")).reward is None
     (True, True)
+    >>> earned("1.0").success, earned("false").success, earned("95%").success is None
+    (True, False, True)
     >>> earned(1.0, "false").success, earned(1.0, 0).success, earned(1.0, "no").success is None
     (False, False, True)
     >>> earned(1.0, False).notice
     "the reward 1 and the success 'false' contradict each other; the success counts"
     """
-    verdict = _verdict(success)
+    verdict, reward = _verdict(success), _number(reward)
     number = isinstance(reward, int | float) and math.isfinite(reward)
     if success is not None and verdict is None:
         said = f"the success {str(success)[:40]!r} is neither true nor false"
@@ -340,7 +384,17 @@ def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
     return Earned(value, verdict, notice)
 
 
-_TRUTHS: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": False}
+_TRUTHS: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+
+
+def _number(reward: Any) -> Any:
+    """Return a reward that stands there as text as what the text says, where it says a number or a truth."""
+    if not isinstance(reward, str):
+        return reward
+    try:
+        return float(reward)
+    except ValueError:
+        return {"true": True, "false": False}.get(reward.strip().lower(), reward)
 
 
 def _verdict(success: Any) -> bool | None:

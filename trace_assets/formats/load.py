@@ -315,9 +315,13 @@ def _file(
 
 
 def told_once(items: Iterable[Item], path: Path) -> Iterator[Item]:
-    """Yield what a file consists of, and behind it one sentence on what of it was left out."""
+    """Yield what a file consists of, and behind it what there is to say of it as a whole."""
     left, first = Counter[str](), dict[str, str]()
+    above = full = 0
     for item in items:
+        if isinstance(item, Trajectory) and item.reward is not None:
+            above += item.success is None and item.reward > 1
+            full += bool(item.success) and item.reward == 1
         if isinstance(item, Trajectory) and isinstance(counts := item.metadata.get(LEFT_OUT), Mapping):
             for kind, n in counts.items():
                 left[kind] += n if isinstance(n, int) else 0
@@ -331,6 +335,13 @@ def told_once(items: Iterable[Item], path: Path) -> Iterator[Item]:
         more = f" and {len(left) - _MOST_KINDS:,} more kinds" if len(left) > _MOST_KINDS else ""
         message = f"words of {left.total():,} entries or parts are left out, as their kind is not known: "
         yield Problem(path=str(path), message=f"{message}{named}{more}", severity="notice", kind="incomplete")
+
+    if above and full:
+        message = (
+            f"{above:,} rewards are above 1, so the {full:,} of just 1, which count as passed, may not be "
+            "full ones; add a true or false 'success', or 'max_reward'"
+        )
+        yield Problem(path=str(path), message=message, severity="notice", kind="contradicts")
 
 
 _MOST_KINDS = 5

@@ -33,6 +33,7 @@ from trace_assets.formats.chat import (
     score_checks,
     token_count,
 )
+from trace_assets.formats.contradictions import FULL, IN_WORDS, REWARD, SUCCESS, against
 from trace_assets.formats.envelope import RUN_NAMES, speaks
 from trace_assets.formats.frameworks import translated
 from trace_assets.formats.problem import UNUSABLE, Problem, batch_of, is_one_of_folder, is_run_file
@@ -45,13 +46,6 @@ from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines, read_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long
 
-_REWARD = ("reward", "score")
-_SUCCESS = ("success", "passed", "correct", "resolved", "pass")
-_IN_WORDS = (
-    *("verdict", "outcome", "solved", "label", "is_success", "is_correct", "task_success", "result"),
-    *("grade", "evaluation", "eval", "judgement", "judgment"),
-)
-"""Fields that may hold a verdict, or something else: they count where no other says it."""
 _SCORES = ("scores", "rewards", "metrics", "reward_breakdown")
 _TASK = ("task_id", "example_id", "problem_id", "task", "prompt_id")
 _MODEL = ("model", "policy", "model_name")
@@ -75,18 +69,7 @@ _PLAIN = (
 )
 _ABOUT = ("limit", "date", "created_at", "timestamp", "metadata", "user_policy", "adapter", "agent", "checks")
 _TAKEN = frozenset(
-    FIELDS
-    + _PLAIN
-    + _ABOUT
-    + _REWARD
-    + _SUCCESS
-    + _SCORES
-    + _TASK
-    + _MODEL
-    + _REASON
-    + _COST
-    + _TIME
-    + _SYSTEM
+    FIELDS + _PLAIN + _ABOUT + REWARD + SUCCESS + _SCORES + _TASK + _MODEL + _REASON + _COST + _TIME + _SYSTEM
 )
 _OTHERS = frozenset(
     {"schema_version", "steps", "nodes", "simulations", "reward_info", "run_type", "trajectory_format"}
@@ -155,18 +138,21 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
     must_say_something(messages)
     left.update(left_in(messages))
     batch = batch_of(path)
-    target = str(row.get("target") or row.get("env") or row.get("environment") or f"openai_chat:{batch}")
+    target = str(row.get("target") or row.get("env") or row.get("environment") or "").strip()
+    target = target or f"openai_chat:{batch}"
     identity = _identity(row, batch, number)
     asked = first_words(messages)  # without a word of the user nothing says that two runs had one task
     task = _task_name(row) or (prompt_id(asked) if asked else f"run-{identity.removeprefix(f'{batch}/')}")
     end = ended(_first(row, _REASON), row.get("error"), row.get("limit"))
-    reward, parts = _first(row, _REWARD), _first(row, _SCORES)
+    reward, parts = _first(row, REWARD), _first(row, _SCORES)
     if isinstance(reward, Mapping):
         parts, reward = parts or reward, reward.get("total", reward.get("reward"))
-    success = _first(row, _SUCCESS)
+    success = _first(row, SUCCESS)
     if reward is None and success is None:
         reward, success = _in_words(row)
-    got = earned(reward, success)
+    got = earned(reward, success, full=amount(_first(row, FULL)) or 1.0)
+    if not got.notice:
+        got = got._replace(notice="; ".join(against(row, got.success, raw, messages)))
     if end.fault == "infrastructure":
         got = got._replace(
             reward=None, success=None, notice=f"the run broke ({end.error}): kept as not judged"
@@ -186,7 +172,7 @@ def read_conversation(path: Path, number: int, row: Mapping[str, Any]) -> tuple[
         task_batch=batch,
         trial=row.get("trial") or 0,
         seed=row.get("seed"),
-        policy=str(_first(row, _MODEL) or "unknown"),
+        policy=str(_first(row, _MODEL) or "").strip() or "unknown",
         adapter=row.get("adapter"),
         user_policy=row.get("user_policy"),
         success=got.success,
@@ -220,7 +206,7 @@ def _in_words(row: Mapping[str, Any]) -> tuple[float | None, bool | None]:
     >>> _in_words({"eval": {"score": 0.5}})
     (0.5, None)
     """
-    for name in _IN_WORDS:
+    for name in IN_WORDS:
         value = row.get(name)
         reward, success = verdict_in(value if isinstance(value, Mapping) else {"success": value})
         if reward is not None or success is not None:
@@ -263,8 +249,8 @@ def _task_name(row: Mapping[str, Any]) -> str:
         value = row.get(name)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, str | int) and value != "":
-            return str(value)
+        if isinstance(value, str | int) and (name_of := str(value).strip()):
+            return name_of
     return ""
 
 

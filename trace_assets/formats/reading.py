@@ -23,6 +23,8 @@ from trace_assets.untrusted.allowance import OF_MACHINE, Allowance, TooLarge
 from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs
 
 _UNTOLD = TaskFacts()
+_WHERE = ("domain", "benchmark", "dataset", "suite")
+"""What a row calls where its task comes from: tasks of several are numbered alike."""
 _SAID = 0
 """In the place of what a task's first row tells: that another tells otherwise has been said."""
 
@@ -54,9 +56,10 @@ class Reading:
             name = str(trajectory.source_id)
             yield repeated(name, Path(self._path), "this file", True, position)
             return
-        tells = hash(repr(facts))
+        where = [trajectory.metadata.get(name) for name in _WHERE]
+        tells = hash(repr((facts, where)))
         if trajectory.task_id in self._known:
-            if facts != _UNTOLD and self._known[trajectory.task_id] not in (tells, _SAID):
+            if (facts != _UNTOLD or any(where)) and self._known[trajectory.task_id] not in (tells, _SAID):
                 self._known[trajectory.task_id] = _SAID
                 message = (
                     f"what it tells of the task '{trajectory.task_id}' is not what an earlier row tells, "

@@ -57,6 +57,7 @@ class Verdicts:
         by_id: Trajectory's id, as the tables have it, to what it earned.
         problems: What is wrong with the tables.
         used: Ids that were met.
+        against: Those of which a table says otherwise than the trajectory itself.
         first: The first trajectory that was met, to show how they are called.
     """
 
@@ -64,6 +65,7 @@ class Verdicts:
     by_id: dict[str, Earned] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    against: set[str] = field(default_factory=set)
     first: str = ""
 
     def judged(self, items: Iterable[Task | Trajectory | Problem]) -> Iterator[Task | Trajectory | Problem]:
@@ -90,12 +92,19 @@ class Verdicts:
             if name is not None and name in self.by_id:
                 self.used.add(name)
                 silent = one.success is None and one.reward is None and one.fault is None
-                return self.by_id[name] if silent else None
+                found = self.by_id[name]
+                if None not in (one.success, found.success) and one.success != found.success:
+                    self.against.add(name)
+                return found if silent else None
         return None
 
     def told(self) -> Iterator[Problem]:
         """Yield what there is to say when all files were read."""
         yield from self.problems
+        if self.against:
+            message = f"it says otherwise of {len(self.against):,} trajectories than their own file, such as "
+            message += f"'{min(self.against)}'; what their file says counts"
+            yield Problem(path=str(self.tables[0]), message=message, severity="notice", kind="contradicts")
         left = self.by_id.keys() - self.used
         if left:
             message = (
