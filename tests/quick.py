@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 
-def one_of_each(cases: Iterable[Any], kind: Callable[[Any], object] = lambda _: None) -> list[Any]:
+def one_of_each(
+    cases: Iterable[Any], kind: Callable[[Any], object] = lambda _: None, then: int | None = None
+) -> list[Any]:
     """Mark all but the first case of each kind; by default all are of one kind.
 
     Args:
         cases: What `parametrize` is given: tuples for several names, else one value.
         kind: What tells the cases apart.
+        then: How many more of a kind `make test-ci` has, the rest being slow; by default all.
 
     >>> [len(one.marks) for one in one_of_each(["a", "b", "aa"], len)]
     [0, 1, 0]
+    >>> [[mark.name for mark in one.marks] for one in one_of_each("abc", then=1)]
+    [[], ['ci'], ['slow']]
     """
-    seen: set[object] = set()
+    seen = Counter[object]()
     found: list[Any] = []
     for case in cases:
-        marks = [pytest.mark.ci] if kind(case) in seen else []
-        seen.add(kind(case))
+        before = seen[kind(case)]
+        seen[kind(case)] += 1
+        later = pytest.mark.ci if then is None or before <= then else pytest.mark.slow
+        marks = [later] if before else []
         found.append(pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=marks))
     return found
 

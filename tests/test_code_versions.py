@@ -158,7 +158,7 @@ def test_versions_are_cheap_to_find() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_python_is_compiling_moves_nothing(copy: Path) -> None:
     before = {name: code_version(name) for name in DECIDED_BY}
     folder = copy / "diagnosis" / "detectors" / "__pycache__"

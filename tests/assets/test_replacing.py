@@ -93,7 +93,7 @@ def adapters(loop: Loop) -> list[Adapter]:
     return sorted(loop.study().store.read(Adapter), key=lambda one: one.name)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_adapters_are_not_trained_anew_because_a_setting_was_edited(
     loop: Loop, calls: dict[str, list[str]]
 ) -> None:
@@ -163,11 +163,12 @@ def test_what_shows_only_later_is_asked_about_when_all_else_is_done(
     [
         ({"base_model__seed": "3"}, {}, {"base_model"}),
         ({"rollouts__temperature": "0.5"}, {}, {"trajectories[embedded]", *each("environment_audit", *ALL)}),
-        (
+        pytest.param(
             {"targets__discovery_tasks": "100"},
             {},
             {"base_model", "tasks[embedded]", "trajectories[embedded]", "mixed_adapter"}
             | {"adapter_validation", "evaluation"},
+            marks=pytest.mark.slow,
         ),
         ({}, {"trajectories": "other"}, {"trajectories[embedded]"}),
         ({}, {"environment_audit": "other"}, each("environment_audit", *ALL)),
@@ -198,7 +199,7 @@ def test_a_backend_of_the_sandbox_and_what_is_only_faster_make_nothing_due(loop:
     assert asked.asked == [each("environment_audit", *ALL)], "whether anything is isolated is a difference"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_more_of_an_evaluation_and_what_only_looks_at_it_is_not_asked_about(loop: Loop) -> None:
     assert "evaluation" in ran(bring(loop, Asked(), evaluation__resamples="500"))
     assert {"adapter_validation", "evaluation"} <= ran(bring(loop, Asked(), evaluation__trials="6"))
@@ -221,7 +222,7 @@ def test_a_run_of_the_page_refuses_and_its_tag_replaces(loop: Loop, calls: dict[
     assert press(Item("learnability", CANCEL))[0], "what follows from code alone is made without a word"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_is_likely_to_follow_is_what_follows(loop: Loop) -> None:
     """Where the contrast is worked out again; other edits are forecast where they are tried."""
     assert "contrast" in as_forecast(loop, contrast__seed="5")

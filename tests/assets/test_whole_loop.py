@@ -55,6 +55,7 @@ def test_it_makes_what_is_due_and_then_nothing(study: Study) -> None:
     assert any("config/targets" in (line or "") for line in said)
 
 
+@pytest.mark.ci
 def test_it_says_which_asset_is_not_known(study: Study) -> None:
     with prepare_instance(study.home) as instance:
         result = run(study, instance, ["no_such_asset"])

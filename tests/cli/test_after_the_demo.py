@@ -85,7 +85,7 @@ def test_a_sandbox_is_asked_for_when_something_due_needs_one(
     assert "no sandbox can be had here" in capsys.readouterr().err
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_the_button_for_everything_finds_nothing_to_do(
     finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,7 @@ def test_a_sound_module_is_accepted(
     assert killed["value"] == 1.0 and 0 < killed["low"] < killed["high"] == 1.0 and killed["n"] > 20
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_module_that_pays_for_nothing_is_rejected_unless_ones_own_policy_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

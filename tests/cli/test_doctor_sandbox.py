@@ -175,6 +175,7 @@ def test_the_check_can_be_run_from_the_page(
 
 
 @pytest.mark.docker
+@pytest.mark.ci
 def test_attacks_are_played_printed_and_stored(
     few: None,
     docker_daemon: None,

@@ -202,7 +202,7 @@ def test_a_study_of_somebody_else_further_up_is_passed_by(
     assert study_above(below) is None
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_completion_knows_commands_settings_and_ready_queries() -> None:
     assert completed("trace dia") == ["diagnose"]
     assert "selection.min_gap=" in completed("trace sync --set selection.min_g")
@@ -210,6 +210,7 @@ def test_completion_knows_commands_settings_and_ready_queries() -> None:
     assert "new" in completed("trace targets n")
 
 
+@pytest.mark.ci
 def test_colours_are_left_out_when_asked() -> None:
     code = "import sys; sys.argv = ['trace', 'show', '--help']; from trace_assets.cli import main; main()"
     environment = {**os.environ, "FORCE_COLOR": "1"}

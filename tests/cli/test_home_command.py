@@ -109,6 +109,7 @@ def test_commands_hold_a_home_in_a_store_and_send_it_when_they_end(server: S3Ser
     assert after.commit != before.commit and not after.worker
 
 
+@pytest.mark.ci
 def test_a_plan_counts_what_was_spent_and_the_doctor_may_write(
     server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +150,7 @@ def test_what_could_not_be_sent_is_sent_by_the_next_command(server: S3Server, tm
     assert "was free" in run("release", URL)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_study_goes_on_from_machine_to_machine(server: S3Server, tmp_path: Path) -> None:
     machine = [{"TRACE_HOME": URL, "TRACE_CACHE": str(tmp_path / name)} for name in "abc"]
     source = simulation_file(tmp_path / "simulations.json")

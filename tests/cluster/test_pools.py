@@ -151,6 +151,7 @@ def test_an_address_where_nobody_answers_is_one_sentence() -> None:
             RayPool(Cluster(engine="ray", address=address))
 
 
+@pytest.mark.ci
 def test_without_the_setting_nothing_of_ray_is_imported(tmp_path: Path) -> None:
     code = (
         "import sys; from trace_assets.cli.main import app; import trace_assets.definitions; "

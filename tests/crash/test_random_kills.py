@@ -161,7 +161,7 @@ def _alive(group: int) -> bool:
     return True
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_killed_sync_is_gone_on_with(syncing: Syncing) -> None:
     kill_and_go_on(syncing, 0)
 

@@ -91,7 +91,7 @@ def test_a_killed_run_is_failed_its_slot_freed_and_its_item_due(home: Home, kind
 
 
 @pytest.mark.parametrize("moment", ["recorded", "after"])
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_run_killed_after_its_work_was_recorded_keeps_its_books(home: Home, moment: str) -> None:
     """In the first case the mark of the interrupted item still lies there: made again it is booked twice."""
     (earlier, other) = (mark_due(home, name, "", "new files") for name in ("weights", "labels"))

@@ -60,7 +60,7 @@ def until(condition, seconds: float) -> bool:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("start", one_of_each(["pool", "forkserver", "spawn"]))
-@pytest.mark.parametrize("work", ["pid_and_wait", "spin_in_one_call"])
+@pytest.mark.parametrize("work", one_of_each(["spin_in_one_call", "pid_and_wait"]))
 def test_workers_end_with_a_killed_parent(tmp_path: Path, start: str, work: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)

@@ -33,7 +33,7 @@ def run_and_kill(what: str, folder: Path, seconds: float, started: Callable[[], 
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("exchange", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_tables_and_folders_are_whole_after_every_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: bool
 ) -> None:

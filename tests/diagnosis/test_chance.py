@@ -28,7 +28,7 @@ LOOSE = Selection(min_relevant=8, min_gap=0.05, min_gap_low=-1, min_coverage_low
 NONE, ALL = Null(np.ones(999)), Null(np.full(999, 1e-9))
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_means_nothing_is_rarely_as_clear_as_the_clearest() -> None:
     """The share is a p-value: of studies without any effect it is at most 0.2 in about one of five."""
     shares = []

@@ -385,8 +385,8 @@ def as_rows(needs: np.ndarray, lacking: np.ndarray, failed: np.ndarray) -> tuple
     ("tasks", "trials", "relevant", "lack", "hurt"),
     [
         (100, 2, 0.5, 0.4, 0.45),
-        pytest.param(150, 2, 0.25, 0.5, 0.5, marks=pytest.mark.ci),
-        pytest.param(110, 4, 0.4, 0.1, 0.55, marks=pytest.mark.ci),
+        pytest.param(150, 2, 0.25, 0.5, 0.5, marks=pytest.mark.slow),
+        pytest.param(110, 4, 0.4, 0.1, 0.55, marks=pytest.mark.slow),
     ],
 )
 def test_intervals_cover_what_they_should(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.diagnosis.detectors.dialogues import agent, call, transcript
 
 PRINT = """\
@@ -25,6 +27,7 @@ for domain in [*DOMAINS, *(one.domain() for one in (*LACK_DOMAINS, *STRANGE_LACK
 """
 
 
+@pytest.mark.ci
 def test_two_processes_say_the_same_of_the_same_runs(project_root: Path) -> None:
     said = []
     for seed in ("1", "2"):

@@ -36,7 +36,7 @@ def test_without_a_sandbox_the_text_is_checked_and_nothing_else(
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("docker_daemon")
-@pytest.mark.ci
+@pytest.mark.slow
 def test_in_a_sandbox_the_environment_is_accepted(example: dict[str, Any]) -> None:
     assert example["main"]() == {**FOUND, "verdict": "accepted"}
 

@@ -87,7 +87,7 @@ def of_another(file: Path) -> None:
 DAMAGES: list[Callable[[Path], None]] = [gone, empty, cut, flipped, of_another]
 
 
-@pytest.mark.parametrize("damage", one_of_each(DAMAGES))
+@pytest.mark.parametrize("damage", one_of_each(DAMAGES, then=2))
 def test_a_damaged_table_is_due_and_answers_nothing(small: Small, damage: Callable[[Path], None]) -> None:
     wanted, file = small.versions(), small.folder / "tables" / "triage" / "desk.parquet"
     damage(file)
@@ -120,7 +120,11 @@ def test_a_damaged_table_is_due_and_answers_nothing(small: Small, damage: Callab
 
 
 @pytest.mark.parametrize(
-    "name", ["triage", "trajectories", "messages", "tasks", "base_models", "lineage_nodes"]
+    "name",
+    [
+        *("triage", "trajectories", "base_models"),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("messages", "tasks", "lineage_nodes")),
+    ],
 )
 @pytest.mark.ci
 def test_a_table_that_is_removed_whole_comes_back(small: Small, name: str) -> None:
@@ -188,7 +192,9 @@ def test_two_files_that_changed_places_are_seen(small: Small) -> None:
     assert len(small.study().store.read(Task)) == 6
 
 
-@pytest.mark.parametrize("damage", [gone, empty, cut, flipped])
+@pytest.mark.parametrize(
+    "damage", [gone, flipped, *(pytest.param(one, marks=pytest.mark.slow) for one in (empty, cut))]
+)
 @pytest.mark.parametrize("name", ["base/abc/model.safetensors", "adapters/mixed-1/adapter_model.safetensors"])
 @pytest.mark.ci
 def test_a_damaged_model_is_due_and_is_not_used(

@@ -35,7 +35,7 @@ def docker() -> Iterator[SandboxPool]:
     ],
     indirect=True,
 )
-@pytest.mark.ci
+@pytest.mark.slow
 def test_recipes_are_accepted_in_containers(
     docker: SandboxPool, contract: TargetContract, capability: CapabilitySpec, sources: dict[str, str]
 ) -> None:

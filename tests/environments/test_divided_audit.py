@@ -76,7 +76,7 @@ def test_shards_come_to_what_one_process_does_row_for_row(study: Study) -> None:
     assert {one.success for one in alone} == {True, False}
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_divided_audit_writes_what_a_whole_one_does(study: Study) -> None:
     alone = audit_door()
     with helped_by(Team()):

@@ -378,7 +378,7 @@ def audited(
     assert {name: why for name, why in skipped.items() if why not in NOTHING_TO_TELL} == {}
 
 
-@pytest.mark.parametrize(("desk", "family"), one_of_each(FEW))
+@pytest.mark.parametrize(("desk", "family"), one_of_each(FEW, then=1))
 def test_recipes_pass_the_audit(written, contracts, pool, desk: str, family: str) -> None:
     audited(written, contracts, pool, (desk, family), SMALL, 8)
 

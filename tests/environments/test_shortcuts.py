@@ -10,16 +10,7 @@ from trace_assets.environments.audit.needed_looks import asks_to_look_first, is_
 from trace_assets.environments.audit.severity import SEVERITIES
 
 
-def _first_of_kind() -> list[object]:
-    seen: set[str] = set()
-    found: list[object] = []
-    for one in BROKEN:
-        found.append(pytest.param(one, id=one.name, marks=[pytest.mark.ci] if one.kind in seen else []))
-        seen.add(one.kind)
-    return found
-
-
-@pytest.mark.parametrize("one", _first_of_kind())
+@pytest.mark.parametrize("one", one_of_each(BROKEN, lambda one: one.kind, then=1), ids=lambda one: one.name)
 def test_a_short_cut_is_seen_by_what_is_meant_for_it(one: Shortcut) -> None:
     found = one.rejected_by()
     if SEEN_BY[one.kind]:
@@ -28,7 +19,7 @@ def test_a_short_cut_is_seen_by_what_is_meant_for_it(one: Shortcut) -> None:
         assert found == {}, "it is seen today: say by what"
 
 
-@pytest.mark.parametrize("one", one_of_each(SOUND))
+@pytest.mark.parametrize("one", one_of_each(SOUND, then=2))
 def test_a_sound_twin_is_rejected_by_nothing(one: Shortcut) -> None:
     assert one.rejected_by() == {}
 

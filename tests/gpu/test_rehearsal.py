@@ -45,7 +45,7 @@ def rows(out: Path, part: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_cheap_parts_are_rehearsed_and_make_one_table(tmp_path: Path) -> None:
     first = call(tmp_path, "--rehearse", "--parts", "device,memory")
     assert first.returncode == 0, first.stdout + (tmp_path / "gpu.log").read_text()

@@ -151,7 +151,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("case", one_of_each(BREAKS))
+@pytest.mark.parametrize("case", one_of_each(BREAKS, then=2))
 def test_what_the_target_breaks_is_a_fault_and_is_played_again(tmp_path: Path, case: str) -> None:
     line, fault, says = BREAKS[case]
     target = _edited(

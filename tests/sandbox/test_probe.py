@@ -39,7 +39,7 @@ def test_a_target_is_held_against_the_figure_that_is_named() -> None:
     assert figure("a", "ms", taken, 2).cells() == ["a", "ms", "100", "1", "9", "<= 2 (p50)", "hit"]
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.docker
 def test_the_benchmark_prints_every_target(docker_pool: SandboxPool) -> None:
     command = [sys.executable, "-m", "tests.bench.sandbox", "--json"]

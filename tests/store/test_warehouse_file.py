@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.quick import one_of_each
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Message, Trajectory
 from trace_assets.records.table import polars_schema
@@ -48,7 +49,7 @@ def ask(file: Path, sql: str) -> list[tuple[object, ...]]:
         return connection.execute(sql).fetchall()
 
 
-@pytest.mark.parametrize("copy", [False, True])
+@pytest.mark.parametrize("copy", one_of_each([False, True]))
 def test_file_holds_all_tables_views_and_ready_queries(home: Home, tmp_path: Path, copy: bool) -> None:
     file = tmp_path / "trace.duckdb"
     made = build_warehouse(home, file, copy=copy)

@@ -120,7 +120,7 @@ def test_the_folder_is_a_normal_one_and_is_not_made_twice(
     assert again.model_copy(update={"seconds": made.seconds}) == made  # the same weights again
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_model_that_fails_its_check_is_trained_longer_and_then_refused(
     small: None, target: EmbeddedTarget, tmp_path: Path
 ) -> None:

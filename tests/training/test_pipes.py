@@ -8,7 +8,6 @@ from types import ModuleType
 import dagster as dg
 import pytest
 
-from tests.quick import one_of_each
 from tests.training.piped_asset import gone, materialize, runs, within
 from trace_assets.errors import InputError
 from trace_assets.orchestration.remote import process
@@ -22,6 +21,7 @@ from trace_assets.study import Study
 looks_into_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
+@pytest.mark.ci
 def test_what_it_says_is_wrong_is_said_by_the_step() -> None:
     with pytest.raises(Exception, match="the target has no tasks; ask for more"):
         materialize({"name": "refused"})
@@ -66,7 +66,7 @@ def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path)
 
 @pytest.mark.ci
 @looks_into_proc
-@pytest.mark.parametrize("processes", one_of_each([1, 2]))
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_killed_step_leaves_no_training_behind(project_root: Path, tmp_path: Path, processes: int) -> None:
     pids = tmp_path / "pids"
     request = {"name": "hangs", "pids": str(pids), "processes": processes}

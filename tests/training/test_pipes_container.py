@@ -235,6 +235,7 @@ def a_study(home: Path, words: ModuleType, base: Path, **changes: Any) -> Study:
     return study
 
 
+@pytest.mark.ci
 def test_settings_that_cannot_work_are_one_sentence(tmp_path: Path, base: Path, words: ModuleType) -> None:
     study = a_study(tmp_path, words, base, launcher="docker")
     with pytest.raises(InputError, match=r"needs training.image: build one as"):
@@ -249,7 +250,7 @@ def test_settings_that_cannot_work_are_one_sentence(tmp_path: Path, base: Path, 
 @docker
 @linux
 @pytest.mark.train
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_capability_is_trained_in_a_container_with_its_sandboxes_beside_it(
     image: str, tmp_path: Path, base: Path, words: ModuleType
 ) -> None:

@@ -274,7 +274,7 @@ def test_a_killed_training_takes_its_server_along_and_goes_on(
     assert not (tmp_path / ".words.work").exists()
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_server_of_ones_own_that_ends_says_its_last_words(
     words: ModuleType, base: Path, tmp_path: Path, program: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

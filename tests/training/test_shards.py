@@ -54,7 +54,7 @@ def acts_with_what_is_trained(trained: Trained) -> bool:
     return bool(found) and all(value is not None and value < 1e-3 for value in found)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_a_divided_training_is_the_undivided_one(base: Path, tmp_path: Path) -> None:
     with PretendVllm(base) as server:
         section = section_on(server)

@@ -57,7 +57,7 @@ def test_what_it_takes_comes_out_of_the_runs_own_rollouts(warm: tuple[Adapter, l
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("at", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_interrupted_it_ends_the_same(
     warm: tuple[Adapter, list[TrainingPoint]],
     words: ModuleType,
@@ -96,6 +96,7 @@ def test_a_run_with_demonstrations_is_not_taken_for_one_without(
     assert finished_run(tmp_path / "words", told | {"warm_start": True}) is None, "of an earlier procedure"
 
 
+@pytest.mark.ci
 def test_what_grpo_loses_again_is_not_lost(words: ModuleType, base: Path, tmp_path: Path) -> None:
     """Where rewards lead away from what was demonstrated the weights before GRPO are the best ones."""
 
@@ -124,6 +125,7 @@ def test_what_grpo_loses_again_is_not_lost(words: ModuleType, base: Path, tmp_pa
     assert adapter.validation_after > max(rates), "GRPO lost nothing, so that nothing is shown here"
 
 
+@pytest.mark.ci
 def test_behind_what_was_learned_grpo_takes_smaller_steps(
     warm: tuple[Adapter, list[TrainingPoint]],
     words: ModuleType,
@@ -220,7 +222,7 @@ def test_what_holds_beyond_what_is_learned_is_learned(base: Path, words: ModuleT
     assert answers_of(model, base, unseen).count("w119") >= 36
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_is_learned_by_heart_alone_is_not_kept(base: Path, words: ModuleType) -> None:
     """Answers that follow from nothing: whatever makes them likelier helps with no other."""
     import random
@@ -240,7 +242,7 @@ def test_what_is_learned_by_heart_alone_is_not_kept(base: Path, words: ModuleTyp
     assert sum(nats < 0.7 for nats in least_likely(model, taught, section(words))) < len(taught) / 4
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_is_likely_already_is_left_alone(base: Path, words: ModuleType) -> None:
     from trace_assets.training.warm_start import imitate
 

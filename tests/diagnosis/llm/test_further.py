@@ -192,7 +192,7 @@ def test_the_dictionary_grows_once_and_then_rests(tmp_path: Path) -> None:
         assert "2 failures" in asks_again(more), "asked to, they are read once more"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_one_command_reads_further_before_it_selects_and_a_second_asks_nothing(tmp_path: Path) -> None:
     """Runs lack what was named for them alone: without the further reading two failures have no cause."""
     lacking = {COUNT["name"]: "renew f0", ALOUD["name"]: "renew f"}

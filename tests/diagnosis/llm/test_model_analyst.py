@@ -72,7 +72,7 @@ def test_labels_are_those_of_the_detectors_that_the_reader_applies_to_the_prompt
         assert one.labeller == "model:m"
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_prefixes_are_shared_within_a_pass_and_orders_differ_between_passes(
     honest: ChatServer, open_analyst: Open, trajectories: list[Trajectory], planted: list[Capability]
 ) -> None:

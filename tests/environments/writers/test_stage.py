@@ -111,7 +111,7 @@ def _no_key_in(study: Study, *texts: str) -> None:
             assert KEY.encode() not in file.read_bytes(), file
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_giving_up_is_recorded_with_the_best_version_which_the_audit_then_rejects(
     good: str, make_study: Make
 ) -> None:
@@ -140,7 +140,7 @@ def test_nothing_but_refusals_leaves_no_environment_and_the_reason(make_study: M
     assert len(versions(study)) == 6
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_code_in_a_reply_never_runs_in_the_process_that_asks_for_it(
     good: str, make_study: Make, tmp_path: Path
 ) -> None:
