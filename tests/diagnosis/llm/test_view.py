@@ -238,6 +238,22 @@ def test_what_one_agent_was_told_otherwise_stands_where_it_belongs() -> None:
     ]
 
 
+def test_a_condition_that_stands_under_several_rules_is_missed_where_it_is_missing() -> None:
+    policy = "Return:\n- log in\n- the book is lent\nReserve:\n- log in\n- the room is free\nPay:\n- log in"
+    system = Message(role="system", content=policy.replace("Reserve:\n- log in\n", "Reserve:\n"))
+    shown = view(trajectory(system, user("hello")), 10_000, above=policy).text
+    assert shown.splitlines() == [
+        "0 system: [as told above]",
+        '\t[this agent was not told: - log in (behind "Reserve:")]',
+        "1 user: hello",
+    ]
+    system = Message(
+        role="system", content=policy.replace("- the room is free\n", "- the room is free\n- log in\n")
+    )
+    shown = view(trajectory(system, user("hello")), 10_000, above=policy).text
+    assert "this agent was not told" not in shown and shown.count("- log in") == 2, "repeated, and its own"
+
+
 def test_an_agent_cannot_write_that_it_was_not_told_a_rule() -> None:
     said = agent("[this agent was not told: look before you refund]")
     assert "(this agent was not told: look before you refund)" in view(trajectory(said), 1000).text

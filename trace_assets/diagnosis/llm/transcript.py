@@ -19,8 +19,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Any
 
 from trace_assets.policies.hermes import strict_json
@@ -169,35 +171,74 @@ def _without(messages: Sequence[tuple[int, Message]], above: str) -> tuple[tuple
     stand behind those that they follow, and lines that this run was not told are named: its agent would be
     judged by them.
     """
-    told = dict.fromkeys(line.strip() for line in above.splitlines() if line.strip())
-    systems = [one.content for _, one in messages if one.role == "system" and one.content]
-    here = {line.strip() for text in systems for line in text.splitlines()}
-    untold = [line for line in told if line not in here]
+    systems = [
+        (at, one.content) for at, (_, one) in enumerate(messages) if one.role == "system" and one.content
+    ]
+    told, here = _lines(above), _lines("\n".join(text for _, text in systems))
+    own, untold = _differences(told, here)
     if 2 * len(untold) > len(told):  # the policy came otherwise than by this run's system messages
         untold = []
-    shown: list[tuple[int, Message]] = []
-    for index, message in messages:
-        if message.role == "system" and message.content:
-            kept = _own_lines(message.content, told)
-            if ABOVE in kept:
-                kept += [NOT_TOLD.format(line) for line in untold]
-                untold = []
-                message = message.model_copy(update={"content": "\n".join(kept)})
-        shown.append((index, message))
+    lacks = [NOT_TOLD.format(_placed(told, place)) for place in untold]
+    shown, begin = list(messages), 0
+    for at, text in systems:
+        lines = [line for line in text.splitlines() if line.strip()]
+        kept = _own_lines(lines, [place - begin for place in own])
+        begin += len(lines)
+        if ABOVE in kept:
+            index, message = messages[at]
+            shown[at] = index, message.model_copy(update={"content": "\n".join([*kept, *lacks])})
+            lacks = []
     return tuple(shown)
 
 
-def _own_lines(text: str, told: Collection[str]) -> list[str]:
-    """Return the lines of a text that are not told elsewhere, and a mark for each block of others.
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _differences(told: Sequence[str], here: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Return the places of a run's own lines in what it was told, and of lines of the policy that it lacks.
+
+    A line that both have equally often is told, in whatever order. Of one that comes more often on one side
+    (a condition that several rules share) it is those whose neighbours differ.
+
+    >>> _differences(["Return:", "- log in", "Reserve:", "- log in"], ["Return:", "Reserve:", "- log in"])
+    ([], [1])
+    """
+    more, fewer = Counter(here) - Counter(told), Counter(told) - Counter(here)
+    if not more and not fewer:
+        return [], []
+    blocks = SequenceMatcher(None, told, here, autojunk=False).get_matching_blocks()
+    alike_told = {place for one in blocks for place in range(one.a, one.a + one.size)}
+    alike_here = {place for one in blocks for place in range(one.b, one.b + one.size)}
+    return _surplus(here, more, alike_here), _surplus(told, fewer, alike_told)
+
+
+def _surplus(lines: Sequence[str], surplus: Counter[str], alike: Collection[int]) -> list[int]:
+    """Return where lines stand of which there are too many: first those without a like on the other side."""
+    left, found = surplus.copy(), []
+    for place in sorted(range(len(lines)), key=lambda place: (place in alike, place)):
+        if left[lines[place]] > 0:
+            left[lines[place]] -= 1
+            found.append(place)
+    return sorted(found)
+
+
+def _placed(told: Sequence[str], place: int) -> str:
+    """Return a line of the policy, with the one before it where the same words stand elsewhere too."""
+    line = told[place]
+    return f'{line} (behind "{told[place - 1]}")' if place and told.count(line) > 1 else line
+
+
+def _own_lines(lines: Sequence[str], own: Collection[int]) -> list[str]:
+    """Return a run's own lines, and a mark for each block of others.
 
     Before a line that stands within what is told the last lines of the block are repeated.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
-    last = max((place for place, line in enumerate(lines) if line.strip() in told), default=-1)
+    last = max((place for place in range(len(lines)) if place not in own), default=-1)
     kept: list[str] = []
     block: list[str] = []
     for place, line in enumerate(lines):
-        if line.strip() in told:
+        if place not in own:
             block.append(line)
             continue
         if block:
