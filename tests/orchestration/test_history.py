@@ -68,6 +68,8 @@ def test_a_copied_file_is_what_dagster_makes_and_takes_a_runs_events(
     lay_run_file(instance, FIRST)
     lay_run_file(instance, SECOND)
     assert len(made) == 1, "the second is a copy"
+    modes = {_file(instance, name).stat().st_mode for name in (FIRST, SECOND, "index")}
+    assert len(modes) == 1, "others may write to it where they may write to the history"
     by_itself = _run(instance, THIRD)
     assert _schema(_file(instance, FIRST)) == _schema(_file(instance, SECOND))
     assert _schema(_file(instance, SECOND)) == _schema(_file(instance, THIRD))

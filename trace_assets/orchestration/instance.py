@@ -273,6 +273,8 @@ def lay_run_file(instance: dg.DagsterInstance, run_id: str) -> None:
         with storage.run_connection(run_id):
             pass
         close_run(storage, run_id)
+        # Made for their owner alone to write, whoever else may have to note there that the run was killed.
+        place.chmod(stat.S_IMODE(place.with_name("index.db").stat().st_mode))
         # What is still in the file's log, for somebody else looks at it, would be missing from the copy.
         if not place.with_name(f"{place.name}-wal").exists():
             _made[type(storage)] = place.read_bytes()

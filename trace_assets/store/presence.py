@@ -99,7 +99,7 @@ def announce(home: Home) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         name = uuid4().hex
         building = folder / f".{name}.new"
-        descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(building, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         os.write(descriptor, json.dumps(_own_words(crew, time.time())).encode())
         os.rename(building, folder / name)  # it is never seen without its lock
