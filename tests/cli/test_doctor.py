@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import sys
 from pathlib import Path
 
 import pytest
 
+from trace_assets.assets.report import write_page
 from trace_assets.cli.checkup import files as homes
 from trace_assets.cli.checkup import machine, services
 from trace_assets.cli.checkup.machine import EVERY, TRAINING, Door, Finding, shut
@@ -18,7 +20,7 @@ from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
 from trace_assets.store.locks import exclusive, mark_due, sync_lock
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import ingest
+from trace_assets.workflows.ingest import ingest, left_out_of
 
 
 def trace(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -264,6 +266,32 @@ def test_what_was_left_out_of_an_ingested_file_is_told_again(tmp_path: Path) -> 
     ingest(study, [file])
     (one,) = (found for found in homes.files(study, deep=False) if found.name == "ingested files")
     assert one.state == "degraded" and "(1 left out)" in one.detail and "runs.jsonl: line 2" in one.detail
+    page = write_page(study, tmp_path / "page.html").read_text()
+    assert "1 left out" in page and "runs.jsonl: line 2" in page and str(tmp_path) not in page
     file.write_text(f"{good}\n")
     ingest(study, [file], again=True)
     assert "ingested files" not in {found.name for found in homes.files(study, deep=False)}
+    assert "left out" not in write_page(study, tmp_path / "page.html").read_text()
+
+
+def test_what_a_folder_lacks_and_what_is_held_is_told_again(tmp_path: Path) -> None:
+    study = Study.open(tmp_path / "home")
+
+    def row(name: str) -> str:
+        said = [{"role": "user", "content": f"Cancel {name}."}, {"role": "assistant", "content": "No."}]
+        return json.dumps({"messages": said, "reward": 1, "trajectory_id": f"run-{name}"})
+
+    (folder := tmp_path / "runs").mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.json").write_text(row(name))
+    (folder / "notes.json").write_text('{"see": "elsewhere"}')
+    for name in ("one.jsonl", "two.jsonl"):
+        (tmp_path / name).write_text(row("own"))
+    ingest(study, [folder])
+    ingest(study, [tmp_path / "one.jsonl"])
+    ingest(study, [tmp_path / "two.jsonl"])
+    told = {(one.kind, Path(one.path).name) for one in left_out_of(study)}
+    assert told == {("unknown_format", "runs"), ("held", "two.jsonl")}
+    (tmp_path / "two.jsonl").unlink()
+    shutil.rmtree(study.home.inbox / "runs")
+    assert left_out_of(study) == []

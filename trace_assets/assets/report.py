@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from trace_assets.assets.asset import Figure, StageResult, asset
@@ -11,6 +12,7 @@ from trace_assets.store.files import make_folder, write_text
 from trace_assets.store.manifest import manifest_of
 from trace_assets.store.unfinished import words_on_removals
 from trace_assets.study import Study
+from trace_assets.workflows.ingest import left_out_of
 
 
 def write_page(study: Study, output: Path | None = None) -> Path:
@@ -31,7 +33,8 @@ def write_page(study: Study, output: Path | None = None) -> Path:
 
     if words := words_on_removals(study.home.path):
         raise InputError(f"{words}; no page is written of it.")
-    page = render(gather(study.store, study.settings.selection))
+    data = gather(study.store, study.settings.selection)
+    page = render(replace(data, left_out=left_out_of(study)))
     if output is not None:
         try:
             write_text(output, page)

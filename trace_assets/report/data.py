@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from trace_assets.diagnosis.overrides import OVERRIDDEN
+from trace_assets.formats.problem import Problem
 from trace_assets.records import (
     ActionDiff,
     Adapter,
@@ -211,6 +212,8 @@ class ReportData:
     elsewhere: bool = False
     """Whether all trajectories were made elsewhere and there is no agent here: nothing can be taught."""
     thresholds: Selection = field(default_factory=Selection)
+    left_out: Sequence[Problem] = ()
+    """What of the ingested files was left out, or needs a look."""
 
     @property
     def names(self) -> dict[str, str]:

@@ -125,7 +125,7 @@ def sections(views: Mapping[str, Any]) -> list[PageSection]:
     trust, teaching, routing = views["trust"], views["teaching"], views["routing"]
     taught = any(teaching[name] for name in ("environments", "adapters", "worth"))
     routed = any(routing[name] for name in ("confusions", "scores"))
-    known = any(trust[name] for name in ("faults", "leaks", "agreement", "stability"))
+    known = any(trust[name] for name in ("faults", "left_out", "leaks", "agreement", "stability"))
     evidence = bool(views["evidence"] or views["deficits"]["nothing_found"])
     return [
         PageSection(

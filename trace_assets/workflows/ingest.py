@@ -41,6 +41,7 @@ from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.workflows.doubles import Double, find_doubles, tell_doubles
 from trace_assets.workflows.earlier_batch import lacking, sources_of
+from trace_assets.workflows.ingest_notes import keep_notes_on, notes_on_files
 from trace_assets.workflows.watched_folder import file_digest, signature
 
 
@@ -151,9 +152,25 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
             for problem in tell_doubles(doubles, given):
                 outcome.problems.add(problem)
             _lay_all(study, read, place, outcome, files, again)
+        own = [problem for problem in outcome.problems if problem.path not in outcome.skipped]
+        absolute = [
+            problem.model_copy(update={"path": str(Path(problem.path).absolute())}) for problem in own
+        ]
+        gave = {str(Path(name).absolute()): batches for name, batches in read.gave.items()}
+        came = {batch for some in gave.values() for batch in some}
+        keep_notes_on(study.home.inbox, absolute, gave, _laid(study, came))
         keep_notes(study.home.descriptions, rest)
         _keep_policies(study, outcome.new)
     return outcome
+
+
+def left_out_of(study: Study) -> list[Problem]:
+    """Return what was left out of the ingested files, or needs a look, as far as it still counts."""
+    return notes_on_files(study.home.inbox, _laid(study, batches(study)))
+
+
+def _laid(study: Study, names: Iterable[str]) -> dict[str, str]:
+    return {batch: laid_version(study.home.inbox / batch) for batch in names}
 
 
 def _with_their_batch(study: Study, paths: list[Path]) -> tuple[list[Path], list[Problem]]:

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from trace_assets.cli.checkup.machine import EVERY, Finding
 from trace_assets.errors import InputError
-from trace_assets.formats.problem import Problem
 from trace_assets.orchestration.asset_files import READ_TO_THE_END, damaged_database, set_aside, way_back
 from trace_assets.orchestration.recovery import half_made, unfinished_work
 from trace_assets.records import TABLES, BaseCheckpoint
@@ -23,13 +22,11 @@ from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
 from trace_assets.store.presence import elsewhere, living
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import Double, counted_words
-from trace_assets.workflows.ingest import IngestedFile, batches, laid_version, stored_doubles
+from trace_assets.workflows.ingest import batches, left_out_of, stored_doubles
 from trace_assets.workflows.task_inbox import FOLDER, LAID_AGAIN
 
 SYNC_MENDS, ACCEPT = "trace sync", "trace doctor --accept-losses"
 SHOWN = 5
-INGESTED_FILES = ".files.json"
-"""Where the inbox keeps what the files of its batches gave (`workflows.ingest.IngestedFiles`)."""
 _HISTORY = {record.table for record in TABLES if not record.restored_by}
 
 
@@ -123,21 +120,8 @@ def _inbox(study: Study, deep: bool) -> list[Finding]:
 
 
 def _told(study: Study) -> list[Finding]:
-    """Look for what was left out of the files that were ingested: who was told of it may be another one.
-
-    Known of a file alone whose trajectories came into a batch of its own, and of the first hundred.
-    """
-    found: dict[str, Problem] = {}
-    try:
-        listed = json.loads((study.home.inbox / INGESTED_FILES).read_text(encoding="utf-8"))
-        kept = [unsealed(text.encode()) for text in listed.values()]
-        ingested = [IngestedFile.model_validate_json(one) for one in kept if one]
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return []
-    latest = {tuple(sorted(one.versions)): one for one in ingested}  # a file that was mended is not held up
-    for one in latest.values():
-        if all(laid_version(study.home.inbox / batch) == said for batch, said in one.versions.items()):
-            found |= {str(problem): problem for problem in one.problems}
+    """Look for what was left out of the files that were ingested: who was told of it may be another one."""
+    found = {str(problem): problem for problem in left_out_of(study)}
     if not found:
         return []
     kinds = Counter(problem.kind for problem in found.values()).most_common()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from markupsafe import Markup
@@ -10,6 +12,7 @@ from markupsafe import Markup
 from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.evaluation.choice import sentence as choice_sentence
 from trace_assets.evaluation.set_effects import sentence as effects_sentence
+from trace_assets.formats.problem import Problem
 from trace_assets.records import NO_ADAPTER, ArmSummary, Evaluation
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
@@ -164,6 +167,8 @@ def confusion_plot(counts: Mapping[str, Mapping[str, int]], names: Mapping[str, 
 # The section on how far the diagnosis may be trusted: faults, leaks, agreement, stability.
 
 
+MOST_LEFT_OUT = 10
+"""Rows and files that were left out of which is told one by one."""
 MOST_FAULTS = 20
 """Failures of others than the agent that are told one by one, for each target."""
 CHANNELS = {
@@ -201,6 +206,19 @@ def trust_view(data: ReportData) -> dict[str, Any]:
             next(row for row in data.stability if row.target == target)
             for target in sorted({row.target for row in data.stability})
         ],
+        "left_out": _left_out(data.left_out),
+    }
+
+
+def _left_out(problems: Sequence[Problem]) -> Any:
+    """Return how many there are of each kind, and the first, their files by name alone; nothing of none."""
+    kinds = Counter(one.kind.replace("_", " ") for one in problems)
+    first = [one.model_copy(update={"path": PurePath(one.path).name}) for one in problems[:MOST_LEFT_OUT]]
+    return problems and {
+        "n": len(problems),
+        "kinds": ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common()),
+        "files": len({one.path for one in problems}),
+        "first": [str(one) for one in first],
     }
 
 
