@@ -76,11 +76,15 @@ def study_definitions(study: Study) -> dg.Definitions:
     executor: it would be that of all runs of the project, and one with an executor could not be merged.
     """
     from trace_assets.definitions import build
+    from trace_assets.orchestration.configuration import in_one_step
 
     whole = build(study)
+    assets = [one for one in whole.assets or () if isinstance(one, dg.AssetsDefinition)]
+    sections = [spec for one in assets for spec in one.specs if spec.group_name == "config"]
+    stages = [one for one in assets if one.key.path[0] != "config"]
     jobs = [job for job in whole.jobs or () if getattr(job, "name", "") not in OWN_HISTORY]
     return dg.Definitions(
-        assets=whole.assets,
+        assets=[in_one_step(study, sections), *stages],
         asset_checks=whole.asset_checks,
         jobs=jobs,
         sensors=[*(whole.sensors or ()), known_batches(study)],

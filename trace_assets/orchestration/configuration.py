@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -38,20 +38,9 @@ def configuration_assets(study: Study) -> list[dg.AssetsDefinition]:
 
 def _section_asset(study: Study, name: str) -> dg.AssetsDefinition:
     section = study.settings.section(name)
-    fingerprint = section.fingerprint()
 
     def compute() -> dg.MaterializeResult[None]:
-        started = time.monotonic()
-        rows = section_rows(section)
-        return dg.MaterializeResult(
-            data_version=dg.DataVersion(fingerprint),
-            metadata={
-                "settings": small_table(rows),
-                "seconds": round(time.monotonic() - started, 3),
-                "cost_usd": 0.0,
-                "dagster/row_count": len(rows),
-            },
-        )
+        return _written_down(section)
 
     return dg.asset(
         key=dg.AssetKey(["config", name]),
@@ -61,8 +50,42 @@ def _section_asset(study: Study, name: str) -> dg.AssetsDefinition:
         owners=OWNERS,
         tags={"layer": "cpu", "door": "diagnosis" if name in DIAGNOSIS_SECTIONS else "loop"},
         metadata={"dagster/column_schema": COLUMNS},
-        code_version=fingerprint,
+        code_version=section.fingerprint(),
     )(compute)
+
+
+def _written_down(section: Section, key: dg.AssetKey | None = None) -> dg.MaterializeResult[None]:
+    started = time.monotonic()
+    rows = section_rows(section)
+    return dg.MaterializeResult(
+        asset_key=key,
+        data_version=dg.DataVersion(section.fingerprint()),
+        metadata={
+            "settings": small_table(rows),
+            "seconds": round(time.monotonic() - started, 3),
+            "cost_usd": 0.0,
+            "dagster/row_count": len(rows),
+        },
+    )
+
+
+def in_one_step(study: Study, sections: Sequence[dg.AssetSpec]) -> dg.AssetsDefinition:
+    """Return the assets of all sections as one step, of which a run takes those that it wants.
+
+    For a project whose executor starts a process a step: sixteen would each load the study, to write down a
+    few settings.
+
+    Args:
+        study: Whose settings they are.
+        sections: Of each section's own asset.
+    """
+
+    @dg.multi_asset(name="settings", specs=sections, can_subset=True)
+    def settings(context: dg.AssetExecutionContext):  # type: ignore[no-untyped-def]
+        for key in sorted(context.selected_asset_keys):
+            yield _written_down(study.settings.section(key.path[-1]), key)
+
+    return settings
 
 
 def section_rows(section: Section) -> list[dict[str, str]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
@@ -187,13 +189,15 @@ def override_of(item: str) -> tuple[tuple[str, ...], Any]:
     """Return the keys and the value that an item of `--set` names.
 
     Args:
-        item: Such as `selection.min_gap=0.3`; the value is TOML, a bare word is a string.
+        item: Such as `selection.min_gap=0.3`; the value is TOML, a table also JSON, a bare word a string.
 
     Raises:
         InputError: It is not of that form.
 
     >>> override_of("targets.options.desk = b")
     (('targets', 'options', 'desk'), 'b')
+    >>> override_of('targets.options={"desk": "b"}')
+    (('targets', 'options'), {'desk': 'b'})
     """
     name, equals, text = item.partition("=")
     keys = tuple(name.strip().split("."))
@@ -209,9 +213,17 @@ def _read(text: str) -> Any:
     try:
         read = tomllib.loads(f"value = {text.strip()}")
     except (ValueError, RecursionError):
-        return text.strip()
+        return _json_or_word(text.strip())
     # A second line would be another key: of two values none is the one that was meant.
     return read["value"] if len(read) == 1 else text.strip()
+
+
+def _json_or_word(text: str) -> Any:
+    """Read what is no TOML: a table as JSON writes it, which is what many type; all else is a bare word."""
+    if text.startswith("{"):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return text
 
 
 def _put(data: dict[str, Any], keys: tuple[str, ...], value: Any, source: str) -> None:
@@ -247,6 +259,8 @@ def _explained(error: ValidationError, said: Mapping[tuple[str, ...], str], file
     reason = first["msg"].removeprefix("Value error, ")
     hidden = where.endswith("key_variable") or first["type"] == NOT_SHOWN
     got = "what was given is not shown" if hidden else f"got {shortened(repr(first['input']))}"
+    if first["type"] == "dict_type":
+        reason += ', such as {key = "value"}'
     return InputError(f"setting '{where}' in {source} is not usable: {reason} ({got}).")
 
 

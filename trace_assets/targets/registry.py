@@ -306,8 +306,9 @@ def install(folder: Path, name: str, source: Path, python: str = "") -> Installe
         raise InputError(f"there is no benchmark '{name}' to install; there is {', '.join(BENCHMARKS)}.")
     benchmark, source = BENCHMARKS[name], source.expanduser().absolute()
     if not (source / "pyproject.toml").is_file() and not (source / "setup.py").is_file():
+        wrong = "holds no Python project" if source.exists() else "is not there"
         raise InputError(
-            f"{source} holds no Python project; clone the benchmark's repository and name it in --from."
+            f"{source}, which --from names, {wrong}: `git clone {benchmark.repository} DIR`, and name DIR."
         )
     base, asked = _interpreter(benchmark.pythons, python)
     place = folder / name
