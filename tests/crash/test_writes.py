@@ -127,3 +127,18 @@ def test_what_was_left_before_the_clock_was_set_back_is_half_made(
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now - 86_400)
     assert half_made(here) == [old]
+
+
+def test_what_is_begun_after_the_clock_was_set_back_under_a_living_writer_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    from trace_assets.store.presence import announce
+
+    here = Home.open(tmp_path / "home")
+    name = announce(here)
+    tomorrow = time.time() + 86_400
+    os.utime(here.path / "locks" / "processes" / name, (tomorrow, tomorrow))
+    begun = here.path / ".ingest-abc"
+    begun.mkdir()
+    time.sleep(0.02)
+    assert half_made(here) == [] and clear_half_made(here) == [] and begun.is_dir()
