@@ -156,6 +156,24 @@ MOVED = ("update_booking", ROOM, '{"ok": 1}')
 UNMOVED = ("get_booking", {"booking_id": "B-9"}, '{"booking_id": "B-9", "room": "A"}')
 
 
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        (["get_booking"], "environment"),
+        (["get_booking", "cancel_booking"], "agent"),
+        (["get_member"], "agent"),  # not all: it called another one
+        ([], "agent"),
+    ],
+)
+def test_a_call_that_the_agent_had_no_tool_for_is_not_its_failure(given: list[str], fault: str) -> None:
+    tools = [{"type": "function", "function": {"name": name}} for name in given]
+    one = run(UNMOVED, metadata={"tools": tools})
+    assert ruling(one, want("cancel_booking", booking_id="B-9")).fault == fault
+    users = want("cancel_booking", booking_id="B-9").model_copy(update={"requestor": "user"})
+    assert ruling(one, users).rule != "missing_tool"
+    assert ruling(one, want("get_hours")).rule != "missing_tool", "whoever lacks a look may know it otherwise"
+
+
 def test_a_change_that_a_later_look_does_not_show_was_lost() -> None:
     found = ruling(run(MOVED, UNMOVED), want("update_booking", **ROOM))
     assert (found.fault, found.rule, found.evidence) == ("environment", "lost_write", (1, 4))

@@ -23,6 +23,7 @@ from trace_assets.diagnosis.attribution.ending import (
 )
 from trace_assets.diagnosis.attribution.grading import (
     lost_write,
+    missing_tool,
     not_judged,
     superseded_step,
     tool_exception,
@@ -49,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     outage,
     not_judged,
     tool_exception,
+    missing_tool,
     lost_call,
     contradiction,
     stopped_first,

@@ -68,6 +68,28 @@ def test_without_a_rule_that_asks_for_it_an_unused_tool_is_no_duty(policy: str) 
     assert never_done(DetectorAnalyst(Discovery(), GIVEN, policy=policy), made) == []
 
 
+LISTED = (
+    "* repair_tool:\nALL of these hold:\n• {}\n• The tool was inspected previously.\n* sign_in_user:\nNone"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("The clerk has signed in already.", {"Sign in user", "Inspect the tool"}),
+        ("The clerk is not signed in already.", {"Inspect the tool"}),
+        ("Whoever has signed in is asked for a name.", {"Inspect the tool"}),
+        ("The parcel was inspected already.", {"Inspect the tool"}),
+    ],
+)
+def test_what_is_listed_under_a_tools_name_as_done_before_is_lacking(line: str, found: set[str]) -> None:
+    tools = [ToolSpec(name=name) for name in ("repair_tool", "sign_in_user", "sign_out_user", "inspect_tool")]
+    made = runs(*[[user("it broke"), REPAIR]] * 8, failed=6)
+    for policy, wanted in ((LISTED, found), (LISTED.replace("repair_tool", "paint_tool"), set())):
+        candidates = never_done(DetectorAnalyst(Discovery(), tools, policy=policy.format(line)), made)
+        assert {one.name.partition(" before ")[0] for one in candidates} == wanted
+
+
 def demand(*names: str) -> tuple[ExpectedAction, ...]:
     return tuple(ExpectedAction(name=name, arguments={}) for name in names)
 

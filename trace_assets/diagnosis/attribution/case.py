@@ -118,6 +118,13 @@ class Case:
         names = {action.name for action in self.expected}
         return known if known is not None else mutating_tools([self.transcript], names=names)
 
+    @cached_property
+    def given(self) -> frozenset[str]:
+        """Names of the tools that the agent was given; empty where the log does not list them."""
+        listed = self.trajectory.metadata.get("tools")
+        own = [one.get("function", one) for one in listed or () if isinstance(one, dict)]
+        return frozenset(str(one["name"]) for one in own if isinstance(one, dict) and one.get("name"))
+
     def writes_of(self, names: Iterable[str]) -> frozenset[str]:
         """Return the tools that change something, when these names are among those to judge."""
         known = self.known.writes.get(self.trajectory.target, frozenset())

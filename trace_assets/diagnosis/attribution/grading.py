@@ -113,6 +113,23 @@ def _looked_up_in_vain(text: str, arguments: Any) -> bool:
     )
 
 
+def missing_tool(case: Case) -> Ruling | None:
+    """The task expects a change by a tool that the agent was not given, and never made by anybody.
+
+    A log that lists fewer tools than were called says nothing of those that it leaves out.
+    """
+    called = {step.tool for step in case.transcript.steps}
+    if not case.given or called - case.given:
+        return None
+    for action in case.expected_writes:
+        if action.requestor == "assistant" and action.name not in case.given:
+            detail = (
+                f"the task expects '{action.name}', which is not among the agent's {len(case.given)} tools"
+            )
+            return Ruling("environment", "missing_tool", (), detail)
+    return None
+
+
 def lost_write(case: Case) -> Ruling | None:
     """A tool reported a change as made, a later look at the object shows it unmade, and all else is right.
 

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.policy_looks import looks_before
+from trace_assets.diagnosis.detectors.policy_looks import listed_before, looks_before
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
@@ -49,11 +49,11 @@ class UnreadPrerequisite:
                     corpus.policy, tool, corpus.unmade - corpus.unmade_writes, given, corpus.unmade_writes
                 )
                 looks += [step for step in unmade if step.sentence not in said]
+            else:  # one look before another is wanted only where the policy calls the tool by its name
+                looks = [step for step in looks if any(one.lower() in step.sentence for one in step.reads)]
+            looks += listed_before(corpus.policy, tool, corpus.agent_tools.keys() | corpus.unmade)
             for step in looks:
                 wanted = sorted(step.reads)
-                # One look before another is wanted only where the policy calls the tool by its name.
-                if tool in corpus.reading and not any(one.lower() in step.sentence for one in wanted):
-                    continue
                 one = Proposal(
                     args={"tool": tool, "reads": wanted},
                     name=f"{title(imperative(wanted[0]))} before {gerund(tool)}",

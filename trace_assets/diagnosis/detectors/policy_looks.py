@@ -26,6 +26,12 @@ _LOOKS = re.compile(
     r"see|seen|consult(?:ed)?|review(?:ed)?|fetch(?:ed)?|retrieved?|open(?:ed)?|queried)\b"
 )
 _FIRST = re.compile(r"\bfirst\b")
+_TOOL = re.compile(r"\W*([A-Za-z]\w*_\w+)\W*\Z")
+"""A line with nothing but a tool's name: what is listed under it holds for that tool."""
+_EARLIER = re.compile(r"\b(?:already|beforehand|earlier|in advance|previously)\b")
+_NOT = re.compile(r"\b(?:no|not|never|without)\b|n't\b")
+_PARTED = re.compile(r"(check|log|opt|sign)_?(in|off|on|out|up)(?:_|\Z)")
+"""Verbs that a sentence parts: the user has logged in."""
 _NOTHING_OF = frozenset({"data", "details", "info", "information", "record", "status", "by", "id"})
 """Words of reading tools' names that policies leave out."""
 
@@ -83,6 +89,38 @@ def looks_before(
                 found.append(Look(sentence.text, wanted))
                 break
     return found
+
+
+def listed_before(policy: PolicyText, tool: str, others: Iterable[str]) -> list[Look]:
+    r"""Return what has been done before a tool is used, where the policy lists conditions under its name.
+
+    Args:
+        policy: The policy.
+        tool: Its name, which stands alone in a line above the conditions.
+        others: Names of the tools that may be what has been done.
+
+    >>> text = PolicyText("* `pay_bill`:\n- The user is logged in already.\n\n* login_user:\nNone")
+    >>> [sorted(one.reads) for one in listed_before(text, "pay_bill", ["login_user", "logout_user"])]
+    [['login_user']]
+    """
+    known, found, under = sorted({*others} - {tool}), list[Look](), ""
+    for line in policy.text.splitlines():
+        if alone := _TOOL.match(line):
+            under = alone.group(1)
+        said = line.strip(" \t-*•").lower()
+        if under != tool or not _EARLIER.search(said) or _NOT.search(said):
+            continue
+        if wanted := frozenset(one for one in known if _was_done(said, one)):
+            found.append(Look(said, wanted))
+    return found
+
+
+def _was_done(text: str, tool: str) -> bool:
+    """Tell whether a text says that what a tool does was done: its verb in any form, and its things."""
+    words = WORD.findall(text)
+    if parted := _PARTED.match(tool.lower()):  # who logs in has used login_user
+        return re.search(rf"\b{parted.group(1)}\w* {parted.group(2)}\b", text) is not None
+    return bool(things(tool)) and is_deed(tool, words) and all(has_stem(words, one) for one in things(tool))
 
 
 def steps_after(
