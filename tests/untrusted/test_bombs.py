@@ -22,46 +22,42 @@ MODULES = (json_line_bombs, parquet_bombs, archive_bombs, simulation_bombs, agen
 Measured = dict[str, dict[str, Any]]
 
 
-def _group(name: str) -> tuple[str, str]:
-    """Return a bomb's module and when it is tried: archives are quick, of any other module three are `ci`."""
-    module = BOMBS[name].make.__module__
-    first = [one for one, bomb in BOMBS.items() if bomb.make.__module__ == module][:3]
-    return module, "quick" if module == archive_bombs.__name__ else "ci" if name in first else "slow"
-
-
-_MARKS = {"quick": [], "ci": [pytest.mark.ci], "slow": [pytest.mark.slow]}
-
-
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Callable[[str], Measured]:
-    """Read all bombs of a group in one process, the first time that one of them is asked for."""
-    done: dict[tuple[str, str], Measured] = {}
+    """Read all bombs of a module in one process, the first time that one of them is asked for."""
+    done: dict[str, Measured] = {}
 
-    def measure(name: str) -> Measured:
-        group = _group(name)
-        if group not in done:
+    def measure(module: str) -> Measured:
+        if module not in done:
             folder = tmp_path_factory.mktemp("bombs")
             asked = []
-            for one, bomb in BOMBS.items():
-                if _group(one) == group:
-                    path = folder / f"{one}.{bomb.suffix}"
+            for name, bomb in BOMBS.items():
+                if bomb.make.__module__ == module:
+                    path = folder / f"{name}.{bomb.suffix}"
                     bomb.make(path)
                     asked += [str(bomb.allowed), str(path)]
             program = [sys.executable, str(Path(__file__).with_name("measured.py")), *asked]
             environment = {**os.environ, "PYTHONPATH": str(project_root)}
             run = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=600)
             told = [json.loads(line) for line in run.stdout.splitlines()]
-            done[group] = {one["file"].partition(".")[0]: one for one in told}
-            done[group]["run"] = {"code": run.returncode, "said": run.stderr[-3000:]}
-        return done[group]
+            done[module] = {one["file"].partition(".")[0]: one for one in told}
+            done[module]["run"] = {"code": run.returncode, "said": run.stderr[-3000:]}
+        return done[module]
 
     return measure
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=_MARKS[_group(one)[1]]) for one in BOMBS])
+def _bombs() -> list[object]:
+    """Return all: archives are quick, lines and Parquet are `ci`, simulations and logs slow."""
+    marks = {archive_bombs: [], json_line_bombs: [pytest.mark.ci], parquet_bombs: [pytest.mark.ci]}
+    when = {module.__name__: marks.get(module, [pytest.mark.slow]) for module in MODULES}
+    return [pytest.param(name, marks=when[bomb.make.__module__]) for name, bomb in BOMBS.items()]
+
+
+@pytest.mark.parametrize("name", _bombs())
 def test_a_hostile_file_costs_little_and_no_good_row(name: str, measured: Callable[[str], Measured]) -> None:
     bomb = BOMBS[name]
-    found = measured(name)
+    found = measured(bomb.make.__module__)
     assert name in found, found["run"]
     one = found[name]
     allowed = bomb.allowed
