@@ -108,6 +108,7 @@ SHIPPED = {
     "only": False,
     "state": {},
 }
+CELL = {"tool": "fill", "shapes": [r"[A-Z]+\d+"]}
 DAYS = {"tool": "renew_pass", "argument": "order", "kind": "most", "number": 14, "noun": "days"}
 LIMIT = {
     "used": "data_used_gb",
@@ -271,6 +272,15 @@ CASES = [
         (0, 1),
     ),
     ("ended_with_work_open", {"tool": "cancel_order", "cues": ["cancel"]}, [REFUND, agent("bye")], "NA", ()),
+    *(
+        ("ended_with_work_open", CELL, [user(said), *done, agent("It is 12.")], *what)
+        for said, done, what in (
+            ("The sum goes into B4.", [call("sum_up")], ("LACKING", (0, 3))),
+            ("The sum goes into B4.", [call("fill", into={"cell": "B4"})], ("PRESENT", (0, 1))),
+            ("The sum of AB4-x, v1.B4.2", [call("sum_up")], ("NA", ())),
+            ("What is in B4?", [call("look", cell="B4")], ("NA", ())),
+        )
+    ),
     (
         "unanswered_state",
         {"read": "", "field": "", "value": "Airplane mode is ON", "tool": "toggle_airplane_mode"},
@@ -555,6 +565,16 @@ CASES = [
         [REFUND, call("get_order", until("2024-05-01"), order="K4821"), agent("It has ended.")],
         "NA",
         (),
+    ),
+    *(
+        (
+            "write_against_rule",
+            ENDED | {"kind": "given_window", "field": "of.on", "hours": 48, "ahead": False},
+            [ASK, call("renew_order", order="K4821", of={"on": day})],
+            label,
+            (1,),
+        )
+        for day, label in (("2024-05-12", "LACKING"), ("2024-05-13", "PRESENT"))
     ),
     (
         "write_against_rule",

@@ -25,6 +25,8 @@ from trace_assets.diagnosis.detectors.missing_looks import WriteWithoutRead
 from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState
 from trace_assets.diagnosis.detectors.repeated_calls import UnrecoveredError
+from trace_assets.diagnosis.detectors.unfinished_work import EndedWithWorkOpen
+from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.records import Message
 
 Parts = Sequence[list[Message]]
@@ -36,6 +38,91 @@ def corpus(*dialogues: Parts) -> Corpus:
 
 def labelled(family: object, args: dict[str, object], *parts: list[Message]) -> Finding:
     return family.label(transcript(*parts), args)  # type: ignore[attr-defined,no-any-return]
+
+
+# --- ended_with_work_open
+
+
+def test_what_users_name_for_one_tool_alone_asks_for_it() -> None:
+    cells = ("B4", "C12", "D9", "AA7")
+    runs = [[user(f"It is for {cell}"), call("fill_cell", at={"cell": cell})] for cell in cells]
+    [found] = EndedWithWorkOpen().propose(corpus(*runs))
+    assert found.args == {"tool": "fill_cell", "shapes": [r"[A-Z]+\d+"]}
+    assert found.name == "When the user names the cell, fill the cell before ending"
+    # What a look is given as well may be wanted for the look.
+    both = [[*parts, call("get_cell", cell=cell)] for parts, cell in zip(runs, cells, strict=True)]
+    assert EndedWithWorkOpen().propose(corpus(*both)) == []
+
+
+# --- other_record_taken
+
+
+def test_a_time_is_described_by_its_part_of_the_day_and_its_weekday() -> None:
+    slots = '[{"slot": "S101", "at": "2030-01-07 09:15"}, {"slot": "S102", "at": "2030-01-08 15:30"}]'
+    look = call("list_slots", slots)
+    runs = [
+        [user(said), look, call("book_slot", slot=slot)]
+        for said, slot in (
+            ("in the afternoon please", "S102"),
+            ("lieber vormittags", "S101"),
+            ("el martes", "S102"),
+            ("on Monday", "S101"),
+        )
+    ]
+    [found] = OtherRecordTaken().propose(corpus(*runs))
+    assert found.args == {"tool": "book_slot", "argument": "slot", "field": "at"}
+    wrong = labelled(OtherRecordTaken(), found.args, user("afternoon"), look, call("book_slot", slot="S101"))
+    assert wrong.label == "LACKING"
+
+
+# --- write_against_rule
+
+
+def test_a_date_that_a_tool_is_given_is_held_against_the_policy() -> None:
+    policy = "Today is 2030-03-01. A loss must be reported no later than 30 days after it happened."
+    runs = [
+        transcript(user("a loss"), call("open_claim", claim={"loss": {"date": f"2030-02-{day}"}}))
+        for day in (11, 12, 13)
+    ]
+    found = WriteAgainstRule().propose(Corpus(runs, policy=policy))
+    assert [one.name for one in found] == [
+        "Refrain from opening the claim more than 30 days after the loss date"
+    ]
+
+
+def test_what_a_shop_does_not_take_back_is_read_and_leaving_it_alone_shows_it() -> None:
+    """The tool is called otherwise than the policy speaks, and no date or field is named in full."""
+    policy = "Today is 2030-03-01. Final sale: no returns. Refunds are possible within 30 days."
+
+    def asked(order: str, final: str, day: str, refunded: bool) -> Parts:
+        shown = f'{{"order_id": "{order}", "final_sale": {final}, "purchased_on": "2030-{day}"}}'
+        after = call("issue_refund", order_id=order) if refunded else agent("No.")
+        return [user("I want to send it back"), call("get_order", shown, order_id=order), after]
+
+    runs = [
+        asked("K4821", "false", "02-20", refunded=True),
+        asked("K4822", "true", "02-20", refunded=True),
+        asked("K4823", "true", "02-20", refunded=False),
+        asked("K4824", "false", "01-02", refunded=True),
+        asked("K4825", "false", "01-02", refunded=False),
+    ]
+    given = Corpus([transcript(*parts, task=f"x/{n}") for n, parts in enumerate(runs)], policy=policy)
+    labels = {
+        one.name: [WriteAgainstRule().label(each, one.args).label for each in given.transcripts]
+        for one in WriteAgainstRule().propose(given)
+    }
+    assert labels == {
+        "Refrain from issuing the refund when its final sale is true": [
+            "NA",
+            "LACKING",
+            "PRESENT",
+            "NA",
+            "NA",
+        ],
+        "Refrain from issuing the refund more than 30 days after it was purchased": [
+            *("NA", "NA", "NA", "LACKING", "PRESENT")
+        ],
+    }
 
 
 # --- unrecovered_error

@@ -14,7 +14,7 @@ from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over, mutat
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.diagnosis.detectors.verbs import BEGINS
+from trace_assets.diagnosis.detectors.verbs import BEGINS, verb_of
 from trace_assets.diagnosis.detectors.wording import deed, spoken
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson
@@ -37,6 +37,33 @@ _IDENTIFIER = re.compile(r"(?<![\w.])[a-z]+(?:_[a-z0-9]+)+(?![\w.]*\w)")
 """What a policy writes as programs write names."""
 MIN_SAID = 4
 """Tasks in which a word must have been said before the tool was called."""
+
+
+MIN_SHAPED = 2
+"""Calls that must be given a value of one shape for the shape to count."""
+TOLD_SHARE = 0.8
+"""Share of a tool's calls whose value the user must have said, and no other call have been given."""
+MAX_SHAPES = 4
+"""More shapes than these are no kind of thing."""
+_PIECES = re.compile(r"[A-Z]+|[a-z]+|\d+|.")
+
+
+def shape_of(value: str) -> str:
+    r"""Return a regular expression for values that look like one; empty for dates, numbers and plain words.
+
+    >>> shape_of("B12"), shape_of("555-0199"), shape_of("ann@a.test")
+    ('[A-Z]+\\d+', '\\d+\\-\\d+', '[a-z]+@[a-z]+\\.[a-z]+')
+    >>> shape_of("2030-01-31"), shape_of("12.5"), shape_of("well-known"), shape_of("17 Mill Street")
+    ('', '', '', '')
+    """
+    plain = re.fullmatch(r"[-+$€£]?[\d.,:]+|(?=.*\s).*|[^\d@]*", value, re.DOTALL)
+    if plain is not None or time_of(value) is not None:
+        return ""
+    kinds = (("[A-Z]+", str.isupper), ("[a-z]+", str.islower), (r"\d+", str.isdigit))
+    return "".join(
+        next((kind for kind, is_so in kinds if is_so(piece)), re.escape(piece))
+        for piece in _PIECES.findall(value)
+    )
 
 
 STOP_WORDS = frozenset(
@@ -246,6 +273,31 @@ class Corpus:
             for name in {normal(step.given.get(argument)) for step in one.calls(tool)}:
                 yield from one.observations.get(name, ())
 
+    def told_shape(self, tool: str) -> tuple[str, list[str]] | None:
+        """Return the argument whose values users say themselves and no other tool is given, and their shapes.
+
+        Who names a cell where a number belongs, or a new address, asks for the one tool that takes such a
+        thing, in whatever words. Dates, numbers and plain words are said in passing too: they count for none.
+        """
+        best: tuple[int, str, list[str]] = (0, "", [])
+        for argument in sorted(self.given_to(tool)):
+            told, given, shapes = 0, 0, Counter[str]()
+            for one in self.transcripts:
+                for step in one.own_calls(tool):
+                    value = step.given.get(argument)
+                    if not isinstance(value, str):
+                        continue
+                    given += 1
+                    others = (s for s in one.steps if s.tool != tool and s.is_about(normal(value)))
+                    if value.lower() in one.asked and next(others, None) is None:
+                        told += 1
+                        shapes[shape_of(value)] += 1
+            kept = sorted(shape for shape, count in shapes.items() if shape and count >= MIN_SHAPED)
+            covered = sum(shapes[shape] for shape in kept)
+            if kept and covered >= max(MIN_SAID, TOLD_SHARE * given) and len(kept) <= MAX_SHAPES:
+                best = max(best, (covered, argument, kept))
+        return best[1:] if best[0] else None
+
     def own_words(self, tool: str, words: Iterable[str]) -> list[str]:
         """Return those of some words that name a tool and no other tool that was called.
 
@@ -359,11 +411,13 @@ def asks_for(tool: str, word: str) -> bool:
 
     >>> [asks_for("cancel_order", word) for word in ("cancelled", "order", "canopy")]
     [True, False, False]
-    >>> asks_for("start_assay", "assay")
-    True
+    >>> asks_for("start_assay", "assay"), asks_for("issue_refund", "refund")
+    (True, True)
     """
     verb, _, rest = deed(tool).partition(" ")
-    return named_after(verb, word) or (verb in BEGINS and named_after(rest, word))
+    return named_after(verb, word) or (
+        (verb in BEGINS or verb_of(tool) != verb) and named_after(rest.split(" ")[0], word)
+    )
 
 
 def named_after(tool: str, word: str) -> bool:

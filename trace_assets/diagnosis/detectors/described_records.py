@@ -22,7 +22,7 @@ from trace_assets.diagnosis.detectors.protocol import (
     present,
 )
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import leaves, records_in, scalars_of
+from trace_assets.diagnosis.detectors.values import leaves, records_in, scalars_of, time_of
 from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
 
 MIN_USES = 4
@@ -172,8 +172,39 @@ def _choice(transcript: Transcript, args: Mapping[str, Any]) -> Choice | None:
     return Choice(described, frozenset(acted), len(described) < len(rows), at, tuple(calls))
 
 
+@lru_cache(maxsize=1 << 12)
 def _words(value: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(value.lower())) - STOP_WORDS - _NO_NAMES
+    """Return the words by which people describe a value; a time has those of its weekday and part of the day.
+
+    >>> sorted(_words("Blue mug")), {"afternoon", "jueves"} <= _words("2030-01-31 14:15")
+    (['blue', 'mug'], True)
+    """
+    named = set(_WORD.findall(value.lower()))
+    if (moment := time_of(value)) is not None:
+        named = set(_WEEKDAYS[moment.weekday()].split())
+    if (hour := _HOUR.search(value.lower())) is not None:
+        at = int(hour[1]) % 12 + 12 if hour[2] == "pm" else int(hour[1])
+        named |= set(next((words.split() for until, words in _PARTS if at < until), ()))
+    return frozenset(named) - STOP_WORDS - _NO_NAMES
+
+
+_HOUR = re.compile(r"(?<![\d:])([01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?\s?([ap]m)?")
+_PARTS = (
+    (4, "night nachts noche notte"),
+    (12, "morning vormittag vormittags morgens mañana matin mattina manhã"),
+    (18, "afternoon nachmittag nachmittags tarde pomeriggio"),
+    (24, "evening tonight abend abends noche soir sera noite"),
+)
+"""Hour until which a part of the day lasts, and what it is called."""
+_WEEKDAYS = (
+    "monday montag lunes lundi lunedì segunda",
+    "tuesday dienstag martes mardi martedì terça",
+    "wednesday mittwoch miércoles mercredi mercoledì quarta",
+    "thursday donnerstag jueves jeudi giovedì quinta",
+    "friday freitag viernes vendredi venerdì sexta",
+    "saturday samstag sábado samedi sabato",
+    "sunday sonntag domingo dimanche domenica",
+)
 
 
 def _values(step: Step, argument: str) -> set[str]:

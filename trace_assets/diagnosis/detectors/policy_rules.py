@@ -98,11 +98,25 @@ _WINDOWS = (
     ),
     (re.compile(rf"\b(?:less than|fewer than|within) {_LENGTH} (?:before|prior to){_DATE}"), True, True),
     (
-        re.compile(rf"\b(?:within|for) (?:the first )?{_LENGTH} (?:of|after|from|since|following){_DATE}"),
+        re.compile(
+            rf"\b(?:within|for|have|(?:no|not) (?:later|more) than|at most|up to) (?:the first )?{_LENGTH} "
+            rf"(?:of|after|from|since|following){_DATE}"
+        ),
         False,
         False,
     ),
     (re.compile(rf"\b(?:more than|later than) {_LENGTH} (?:after|from|since){_DATE}"), False, True),
+    (re.compile(rf"(?P<what>[a-z]+(?: [a-z]+)?) (?:more|longer) than {_LENGTH} ago\b"), False, True),
+    (re.compile(rf"(?P<what>[a-z]+),?(?: that| which)?(?: is| are)? older than {_LENGTH}\b"), False, True),
+    (
+        re.compile(
+            r"\b(?:can|may|only|possible|accepted|allowed|permitted|eligible)\b[^,;]*"
+            rf"\b(?:within|for|up to) {_LENGTH}(?P<what>)(?=[,;]|\W*\Z)"
+        ),
+        False,
+        False,
+    ),
+    (re.compile(rf"\bafter {_LENGTH}(?P<what>)(?=[,;]|\W*\Z)"), False, True),
 )
 """How it is said, whether the date lies ahead, and whether the sentence forbids."""
 _HOURS = {"hour": 1.0, "day": 24.0, "week": 168.0}
@@ -170,14 +184,18 @@ def forbids_deed(text: str, tool: str) -> bool:
 
     >>> forbids_deed("sent orders are not cancelled", "cancel_order")
     True
+    >>> forbids_deed("final sale: no returns", "refund_order"), forbids_deed("no fees", "refund_order")
+    (True, False)
     >>> forbids_deed("names are not protected", "cancel_order")
     False
     """
     said = FORBIDS.search(text) is not None
-    return said or any(is_deed(tool, [one[1]]) for one in _LEFT_UNDONE.finditer(text))
+    return said or any(is_deed(tool, [one[1] or one[2]]) for one in _LEFT_UNDONE.finditer(text))
 
 
-_LEFT_UNDONE = re.compile(r"\b(?:is|are|be) (?:not|never) (?:be )?([a-z]+(?:ed|en|t))\b")
+_LEFT_UNDONE = re.compile(
+    r"\b(?:is|are|be) (?:not|never) (?:be )?([a-z]+(?:ed|en|t|ble))\b|\bno ([a-z]+(?:s|ion|ment|al)|refund)\b"
+)
 
 
 def bans(
@@ -252,16 +270,23 @@ def bans(
 
 
 def _switched(text: str, values: Mapping[str, Collection[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield (field, value) of what is on or off, where a text says so.
+    """Yield (field, value) of what is on or off, or is a mark that a thing has, where a text says so.
 
     >>> list(_switched("while its freeze is on", {"FREEZE": ["on", "off"], "state": ["on"]}))
     [('FREEZE', ('on',))]
+    >>> list(_switched("final sale: no returns", {"final_sale": ["true", "false"]}))
+    [('final_sale', ('true',))]
     """
     for field, own in values.items():
         if own and {one.lower() for one in own} <= {"on", "off"}:
             name = re.escape(spoken(last_name(field)))
             if (said := re.search(rf"\b{name} (?:is|are) (?:still )?(on|off)\b", text)) is not None:
                 yield field, (said[1],)
+        yes = {one.lower() for one in own} & {"true", "yes"}
+        if yes and {one.lower() for one in own} <= {"true", "yes", "false", "no"}:
+            name = re.escape(spoken(last_name(field)).removeprefix("is "))
+            if re.search(rf"(?<![\w-])(?<!not )(?<!no ){name}s?(?![\w-])", text):
+                yield field, tuple(sorted(yes))
 
 
 def _has_it(text: str, field: str) -> bool:
@@ -488,7 +513,12 @@ class Window:
 
         >>> Window("", 48, ("payment",), ahead=False).fields(["date", "payee.since"], ["payment"])
         ['date']
+        >>> Window("", 48, (), ahead=False).fields(["purchased_on", "valid_until"], ["order"])
+        ['purchased_on']
         """
+        if not self.what:  # no date is named: it is the only one that says when the thing was had
+            had = [one for one in names if _ITS_OWN.issuperset(spoken(one).split()) or _HAD.search(one)]
+            return had if len(had) == 1 else []
         stems = {word[:5] for word in self.what if len(word) > 3}
         known = sorted(names)
         found = [one for one in known if any(word[:5] in stems for word in spoken(one).split())]
@@ -513,13 +543,20 @@ class Window:
         return moment - today < span if self.ahead else today - moment > span
 
 
+_HAD = re.compile(r"(?:^|[._])(?:placed|ordered|purchas\w*|bought|deliver(?:y|ed)|received)(?:[._]|$)")
 _DAY = len("2030-01-31")
 _ITS_OWN = frozenset({"at", "created", "date", "day", "made", "on", "placed", "time", "timestamp"})
 """Words of fields that say when a thing was made, and no more."""
 
 
-def windows(policy: PolicyText, tool: str) -> list[Window]:
+def windows(policy: PolicyText, tool: str, given: Collection[str] = ()) -> list[Window]:
     """Return how long before or after a date a policy allows a tool.
+
+    Args:
+        policy: The policy.
+        tool: Its name.
+        given: Dotted names of its arguments that are dates. Where these are named, windows of them alone are
+            returned, also of sentences that name nothing else of the tool (`incidents are reported within`).
 
     >>> text = PolicyText("Items can be returned within 30 days of delivery. Exams must be moved at least "
     ...                   "48 hours before the exam date.")
@@ -527,12 +564,25 @@ def windows(policy: PolicyText, tool: str) -> list[Window]:
     [(720.0, ('delivery',), False)]
     >>> [(one.hours, one.what, one.ahead) for one in windows(text, "reschedule_exam")]
     [(48.0, ('exam', 'date'), True)]
+    >>> text = PolicyText("A loss has to be reported no later than two days after it happened. Repairs done "
+    ...                   "more than 9 days ago are not claimed.")
+    >>> [(one.hours, one.what) for one in windows(text, "open_claim", ["claim.loss.date"])]
+    [(48.0, ('loss', 'happened'))]
+    >>> [(one.hours, one.what, one.ahead) for one in windows(text, "claim_repair")]
+    [(216.0, ('repairs', 'done'), False)]
+    >>> text = PolicyText("Refunds are possible within 30 days. Refunds are processed within 5 days.")
+    >>> [(one.hours, one.what) for one in windows(text, "issue_refund")]
+    [(720.0, ())]
+    >>> [one.hours for one in windows(PolicyText("No returns after 2 weeks."), "create_return")]
+    [336.0]
     """
     found = []
+    named = {word for one in given for word in spoken(one).split()} - _ITS_OWN - {*things(tool)}
     for sentence in policy.sentences:
-        if not _speaks_of(sentence, tool) or _EXCEPTION.search(sentence.text):
+        of_given = any(_has(sentence.words, word) for word in named if len(word) > 3)
+        if not (_speaks_of(sentence, tool) or of_given) or _EXCEPTION.search(sentence.text):
             continue
-        forbids = bool(FORBIDS.search(sentence.text))
+        forbids = forbids_deed(sentence.text, tool)
         for pattern, ahead, forbidding in _WINDOWS:
             match = pattern.search(sentence.text)
             if match is None or forbids != forbidding:
@@ -540,9 +590,16 @@ def windows(policy: PolicyText, tool: str) -> list[Window]:
             said = match["number"]
             number = _NUMBERS[said] if said in _NUMBERS else float(said)
             what = tuple(_WORD.findall(match["what"]))[:3]
+            if what and what[0] in _IT:  # what it is stands before the first verb
+                subject = _BEFORE_VERB.split(sentence.text[: match.start()])[0]
+                what = (*_WORD.findall(subject)[-1:], *what[1:])
             found.append(Window(sentence.text, number * _HOURS[match["unit"]], what, ahead))
             break
     return found
+
+
+_IT = frozenset({"it", "that", "they", "this"})
+_BEFORE_VERB = re.compile(r"\b(?:are|can|has|have|is|may|must|needs?|should|shall|will)\b")
 
 
 def dates_meant(sentence: Sentence, record: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:

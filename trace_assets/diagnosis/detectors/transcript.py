@@ -185,6 +185,12 @@ class Transcript:
         return first
 
     @cached_property
+    def asked(self) -> str:
+        """All that the user said, in lower case."""
+        said = (text for text, one in zip(self.lowered, self.messages, strict=True) if one.role == "user")
+        return "\n".join(said)
+
+    @cached_property
     def asked_text(self) -> str:
         """Normalised text of all that the user said."""
         return self._said("user")

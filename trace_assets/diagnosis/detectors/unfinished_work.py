@@ -22,9 +22,10 @@ MIN_USES = 4
 class EndedWithWorkOpen:
     """The user asked for what a writing tool does (a cue word), and it was never called successfully.
 
-    Cues are forms of the tool's verb: other words may go with a call without asking for it. Relevant
-    when a cue word was said. It counts also when the conversation ended by a transfer: whether
-    successful runs do so is for the contrast to say. Arguments: `tool`, `cues`.
+    Cues are forms of the tool's verb: other words may go with a call without asking for it. Or they are
+    things of a shape that only this tool is given, and that users name (`put it into B4`). Relevant
+    when a cue was said. It counts also when the conversation ended by a transfer: whether
+    successful runs do so is for the contrast to say. Arguments: `tool`, `cues` or `shapes`.
     """
 
     name = "ended_with_work_open"
@@ -37,10 +38,27 @@ class EndedWithWorkOpen:
         for tool in sorted(corpus.mutating & corpus.tools.keys()):
             if corpus.tools[tool] >= MIN_USES and (cues := corpus.asking(tool)):
                 proposals.append(self._proposal(tool, cues))
+            told = (
+                corpus.told_shape(tool) if corpus.tools[tool] >= MIN_USES and not hands_over(tool) else None
+            )
+            if told is not None:
+                proposals.append(self._of_shapes(tool, *told))
         for tool in sorted(corpus.unmade_writes):
             if cues := corpus.demanding(tool):
                 proposals.append(replace(self._proposal(tool, cues), never=True))
         return proposals
+
+    def _of_shapes(self, tool: str, argument: str, shapes: list[str]) -> Proposal:
+        thing = noun(argument)
+        return Proposal(
+            args={"tool": tool, "shapes": shapes},
+            name=f"When the user names the {thing}, {imperative(tool)} before ending",
+            description=(
+                f"A {thing} that the user names is for '{spoken(tool)}' alone: see that it is done "
+                "successfully before the conversation ends."
+            ),
+            subject=(tool, argument),
+        )
 
     def _proposal(self, tool: str, cues: list[str]) -> Proposal:
         return Proposal(
@@ -55,13 +73,24 @@ class EndedWithWorkOpen:
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
-        asked = transcript.cue(args["cues"])
+        asked = _told(transcript, args) if "shapes" in args else transcript.cue(args["cues"])
         if asked is None:
             return NOT_NEEDED
         done = transcript.calls(args["tool"], ok=True)
         if done:
             return present(f"asked for and done with {args['tool']}", asked, done[0].index)
         return lacking(f"asked for, and {args['tool']} never succeeded", asked, transcript.last_of_agent())
+
+
+def _told(transcript: Transcript, args: Mapping[str, Any]) -> int | None:
+    """Return where the user first names a thing of one of these shapes that no other tool is given."""
+    sign = re.compile(rf"(?<![\w@.-])(?:{'|'.join(args['shapes'])})(?![\w@-]|\.\w)")
+    for index, message in enumerate(transcript.messages):
+        for found in sign.finditer(message.content or "") if message.role == "user" else ():
+            about = (step for step in transcript.steps if step.is_about(normal(found[0])))
+            if all(step.tool == args["tool"] for step in about):
+                return index
+    return None
 
 
 FOLLOWS = 0.5

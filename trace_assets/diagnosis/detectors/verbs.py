@@ -97,6 +97,11 @@ _EITHER = frozenset({"check", "list"})
 """Of these, what is acted on all the same where a name begins with a verb: `join_list`, `leave_list`."""
 RUNS = frozenset({"do", "execute", "make", "perform", "run"})
 """Verbs of tools whose thing says what is done: it may be a verb itself."""
+_GO_ABOUT = frozenset(
+    {"create", "file", "initiate", "issue", "open", "process", "request", "start", "submit"}
+)
+_DEEDS = frozenset({"cancellation", "exchange", "refund", "return", "transfer"})
+"""What is done where such a verb comes before it: who processes a refund refunds."""
 _ACTED_ON = frozenset(
     {"account", "address", "bill", "claim", "deposit", "message", "order", "record", "report", "ticket"}
 )
@@ -139,7 +144,7 @@ def deed(tool: str) -> str:
 
 def _comes_last(first: str, last: str) -> bool:
     """Tell whether the last word of a name is its verb, and not the first."""
-    if _is_sure(first) or first in _PLAIN or first in RUNS:
+    if _is_sure(first) or first in _PLAIN or first in RUNS or (first in _GO_ABOUT and last in _DEEDS):
         return False
     if first in READING | WRITING:
         plain = last in _PLAIN and (last not in _EITHER or first in _ACTED_ON)
@@ -155,7 +160,7 @@ def _is_sure(word: str) -> bool:
 WORD = re.compile(r"[a-z]+")
 _ALIKE: tuple[frozenset[str], ...] = (
     frozenset({"change", "modify", "update", "edit", "adjust"}),
-    frozenset({"cancel"}),
+    frozenset({"cancel", "cancellation"}),
     frozenset({"book", "reserve", "create"}),
     frozenset({"return", "refund"}),
     frozenset({"exchange", "replace", "swap"}),
@@ -193,13 +198,24 @@ _FILLERS = frozenset({"to", "the", "a", "an", "of", "for", "by", "in", "on", "wi
 @cache
 def things(tool: str) -> tuple[str, ...]:
     """Return the words for what a tool acts on."""
-    return tuple(word for word in deed(tool).split()[1:] if word not in _FILLERS)
+    words = deed(tool).split()
+    return tuple(word for word in words[2 if _goes_about(words) else 1 :] if word not in _FILLERS)
+
+
+def _goes_about(words: Sequence[str]) -> bool:
+    return len(words) > 1 and words[0] in _GO_ABOUT and words[1] in _DEEDS
 
 
 @cache
 def verb_of(tool: str) -> str:
-    """Return the verb of a tool's name: its first word that is one."""
+    """Return the verb of a tool's name: its first word that is one.
+
+    >>> verb_of("cancel_order"), verb_of("issue_refund"), things("issue_refund"), deed("issue_refund")
+    ('cancel', 'refund', (), 'issue refund')
+    """
     words = deed(tool).split()
+    if _goes_about(words):
+        return words[1]
     return next((word for word in words if word in WRITING or word in READING), words[0] if words else "")
 
 

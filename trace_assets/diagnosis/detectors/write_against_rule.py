@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
@@ -24,8 +25,8 @@ from trace_assets.diagnosis.detectors.policy_rules import (
 )
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
-from trace_assets.diagnosis.detectors.values import categorical, records_in, time_of
-from trace_assets.diagnosis.detectors.verbs import means, things
+from trace_assets.diagnosis.detectors.values import categorical, leaves, records_in, time_of
+from trace_assets.diagnosis.detectors.verbs import means, same_verb, things, verb_of
 from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
@@ -46,7 +47,7 @@ class WriteAgainstRule:
     call that the tool refused did nothing.
 
     Arguments: `tool` X, `argument` of X, `kind`, `state`, and of the rule `field` with `values` and `only`,
-    or with `now` (and `hours`, `ahead`), or `number` and `noun`, or `word`.
+    or with `now` (and `hours`, `ahead`; of an argument's own date too), or `number` and `noun`, or `word`.
     """
 
     name = "write_against_rule"
@@ -67,6 +68,9 @@ class WriteAgainstRule:
                 one = _proposal(tool, ban.argument, rule, words, ban.sentence, (ban.argument, *ban.values))
                 proposals.setdefault(one.subject, one)
             argument = argument_of(corpus, tool)
+            for rule, words, sentence, subject in _of_given_dates(corpus, tool):
+                one = _proposal(tool, argument or "", rule, words, sentence, subject)
+                proposals.setdefault(one.subject, one)
             for most in limits(corpus.policy, tool, corpus.arguments_of(tool)):
                 rule = {"kind": "most", "number": most.number, "noun": most.noun}
                 words = f"with more than {most.number:g} {most.noun}".strip()
@@ -117,7 +121,7 @@ class WriteAgainstRule:
                 why = f"{args['tool']} on {name} with {spoken(args['field'])} {seen.fields[args['field']]}"
                 return lacking(why, seen.index, step.index)
         asked = min(
-            (at for word, at in transcript.words.items() if asks_for(args["tool"], word)), default=None
+            (at for word, at in transcript.words.items() if _wants(str(args["tool"]), word)), default=None
         )
         for name in transcript.observations:
             seen = last_seen(transcript, name, str(args["argument"]), len(transcript.messages))
@@ -134,6 +138,17 @@ class WriteAgainstRule:
             if opened and (asked is not None or usual):
                 return present(f"the policy forbids it, and {name} was left alone", seen.index)
         return NOT_NEEDED
+
+
+@lru_cache(maxsize=1 << 14)
+def _wants(tool: str, word: str) -> bool:
+    """Tell whether a word of the user asks for what a tool does, also in another one for it.
+
+    >>> _wants("issue_refund", "back"), _wants("return_item", "refund"), _wants("cancel_order", "back")
+    (True, True, False)
+    """
+    verb = verb_of(tool)
+    return asks_for(tool, word) or same_verb(verb, word) or (word == "back" and same_verb(verb, "return"))
 
 
 Rule = tuple[dict[str, Any], str, str, tuple[str, ...]]
@@ -175,17 +190,35 @@ def _of_windows(corpus: Corpus, tool: str, records: list[Observation]) -> Iterat
     dated = {field for one in records for field, value in one.fields.items() if time_of(value) is not None}
     for window in windows(corpus.policy, tool) if now else ():
         for field in window.fields(dated, things(tool)):
-            rule = {
-                "kind": "window",
-                "field": field,
-                "now": now,
-                "hours": window.hours,
-                "ahead": window.ahead,
-            }
-            days = f"{window.hours:g} hours" if window.hours % 24 else f"{window.hours / 24:g} days"
-            words = f"less than {days} before its" if window.ahead else f"more than {days} after its"
-            subject = (field, f"{window.hours:g}", "before" if window.ahead else "after")
-            yield rule, f"{words} {spoken(field.rpartition('.')[2])}", window.sentence, subject
+            yield _of_window(window, "window", field, str(now))
+
+
+def _of_given_dates(corpus: Corpus, tool: str) -> Iterator[Rule]:
+    """Yield the windows of dates that a tool itself is given, which no record has to show."""
+    values: dict[str, list[Any]] = {}
+    for one in corpus.transcripts if corpus.policy.now else ():
+        for step in one.own_calls(tool):
+            for path, value in leaves(step.arguments):
+                values.setdefault(path, []).append(value)
+    dated = [path for path, own in values.items() if all(time_of(one) is not None for one in own)]
+    for window in windows(corpus.policy, tool, dated) if dated else ():
+        for path in window.fields(dated, things(tool)):
+            rule, words, sentence, subject = _of_window(window, "given_window", path, str(corpus.policy.now))
+            yield rule, words.replace("its ", "the ", 1), sentence, subject
+
+
+def _of_window(window: Window, kind: str, field: str, now: str) -> Rule:
+    rule = {"kind": kind, "field": field, "now": now, "hours": window.hours, "ahead": window.ahead}
+    days = f"{window.hours:g} hours" if window.hours % 24 else f"{window.hours / 24:g} days"
+    words = f"less than {days} before its" if window.ahead else f"more than {days} after its"
+    subject = (field, f"{window.hours:g}", "before" if window.ahead else "after")
+    of = " ".join(map(spoken, field.split(".")[-1 if kind == "window" else -2 :]))
+    if (done := _WAS.fullmatch(of)) is not None:
+        words, of = words.removesuffix(" its"), f"it was {done[1]}"
+    return rule, f"{words} {of}", window.sentence, subject
+
+
+_WAS = re.compile(r"([a-z]+ed) (?:at|on)")
 
 
 def _proposal(
@@ -276,6 +309,16 @@ def _given(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
     return present("no call was given what the policy forbids", *others) if others else NOT_NEEDED
 
 
+def _given_date(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+    within = list[int]()
+    for step in transcript.own_calls(args["tool"], ok=True):
+        for value in (str(one) for path, one in leaves(step.arguments) if path == args["field"]):
+            if _outside(args, value):
+                return lacking(f"{step.tool} was given {spoken(args['field'])} {value}", step.index)
+            within.append(step.index)
+    return present("no call was given a date outside of it", *within) if within else NOT_NEEDED
+
+
 def _marked(transcript: Transcript, args: Mapping[str, Any]) -> Finding:
     """Label by the last look at an object: whether it shows the word, and the tool was used all the same."""
     shown: dict[str, int] = {}
@@ -322,5 +365,5 @@ def usual_state(corpus: Corpus, tool: str, argument: str, records: Iterable[Obse
     }
 
 
-_LABELLED = {"most": _beyond, "given": _given, "mark": _marked}
+_LABELLED = {"most": _beyond, "given": _given, "given_window": _given_date, "mark": _marked}
 """How rules are labelled that no field of a record decides, by their kind."""
