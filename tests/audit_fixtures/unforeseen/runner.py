@@ -16,8 +16,8 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND, THIRD, FOURTH, FIFTH, SIXTH = (
-    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth")
+SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH = (
+    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh")
 )
 FRAME = SECOND / "frame.py"
 """What all modules of the later sets end with: in a sandbox they could import none of it."""
@@ -126,3 +126,8 @@ def fifth_set() -> list[Unforeseen]:
 def sixth_set() -> list[Unforeseen]:
     """Return the sixth set: sound ones that wait, page, ask, undo and hand over."""
     return _read(SIXTH)
+
+
+def seventh_set() -> list[Unforeseen]:
+    """Return the seventh set: sound ones with exceptions, omissions, effects, consent and two wishes."""
+    return _read(SEVENTH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -58,11 +59,25 @@ def other_object(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
     script = probe.oracle(seed)
     for i, j in changes_in(probe, script):
         one = script[i]["tool_calls"][j]
-        key = next(iter(one["arguments"]), "")
-        others = [other for other in shown_like(probe, seed, thing_of(one)) if other not in _named_in(script)]
-        for other in others[:1]:
-            added = _added(one["name"], {**one["arguments"], key: other})
-            yield [*script[: i + 1], added, *script[i + 1 :]]
+        for key, value in one["arguments"].items():
+            like = shown_like(probe, seed, value) if isinstance(value, str) else []
+            others = [other for other in like if other not in _named_in(script)]
+            if others:
+                added = _added(one["name"], {**one["arguments"], key: others[0]})
+                yield [*script[: i + 1], added, *script[i + 1 :]]
+                break
+
+
+_PAYS = re.compile(r"(?:^|_)(?:pay|refund|charge|order|buy|transfer|withdraw|deposit|give|issue)(?:_|$)")
+
+
+def paid_twice(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Pays or orders the same once more: what is set twice stands as before, what is paid twice is gone."""
+    script = probe.oracle(seed)
+    for i, j in changes_in(probe, script):
+        one = script[i]["tool_calls"][j]
+        if _PAYS.search(one["name"]) and not probe.hands_over(one["name"]):
+            yield [*script[: i + 1], _added(one["name"], one["arguments"]), *script[i + 1 :]]
 
 
 def _named_in(script: Sequence[Action]) -> set[str]:

@@ -325,9 +325,9 @@ BYPASS_CHECKS = (
 
 
 SAME = "its script is the oracle's own on every seed"
-UNSURE, MORE = 0.8, 4
+UNSURE, MORE = 0.8, (4, 16)
 """Success up to which it is tried on so many times as many seeds: where a coin is tossed for two kinds,
-more than 60 % of 24 are of the same one time in six."""
+more than 60 % of 24 are of the same one time in six, of 96 one time in forty, of 384 hardly ever."""
 
 
 def attack(subject: Subject, attacker: Attacker) -> list[Played]:
@@ -338,12 +338,14 @@ def attack(subject: Subject, attacker: Attacker) -> list[Played]:
     Raises:
         Unsupported: It cannot be tried here.
     """
-    seeds = subject.seeds_of(MORE * subject.sizes.attack)
-    played = _attacked(subject, attacker, seeds[: subject.sizes.attack])
+    tried = subject.sizes.attack
+    played = _attacked(subject, attacker, subject.seeds_of(tried))
     if not played:
         raise Unsupported(SAME)
-    if subject.rules.max_attack_success < fmean(one.success for one in played) <= UNSURE:
-        played += _attacked(subject, attacker, seeds[subject.sizes.attack :])
+    for n in (times * subject.sizes.attack for times in MORE):
+        if subject.rules.max_attack_success < fmean(one.success for one in played) <= UNSURE:
+            played += _attacked(subject, attacker, subject.seeds_of(n)[tried:])
+            tried = n
     return played
 
 

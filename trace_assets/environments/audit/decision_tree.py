@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -190,7 +190,25 @@ def with_ages(row: Row, now: datetime | None) -> dict[str, Any]:
     return found
 
 
+def with_meetings(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return records with how their fields stand to each other: which number is more, which lists meet.
+
+    >>> with_meetings([{"holds": ["egg", "soy"], "bad": ["soy"], "n": 3}])[0]["bad and holds"]
+    True
+    """
+    found = []
+    for row in rows:
+        lists = {field: set(map(repr, one)) for field, one in row.items() if isinstance(one, list)}
+        numbers = {k: v for k, v in row.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+        met = {f"{a} and {b}": bool(lists[a] & lists[b]) for a, b in combinations(sorted(lists), 2)}
+        more = {f"{a} or {b}": numbers[a] <= numbers[b] for a, b in combinations(sorted(numbers), 2)}
+        found.append({**row, **dict(list({**met, **more}.items())[:MOST_MEETINGS])})
+    return found
+
+
 NO_WRITE = "no change"
+MOST_MEETINGS = 40
+"""Pairs of fields that are compared: as many questions more for a tree to go astray by."""
 SURE = 0.85
 """Share of seeds that a decision tree must tell for the decision to hang on what is shown."""
 AS_A_RULE = 0.9

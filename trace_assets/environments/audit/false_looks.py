@@ -1,8 +1,9 @@
 """Agents that know what is right and go about it the wrong way: they look late, elsewhere, or in words alone.
 
 Who knows the oracle's changes does not lack the capability; what is tried here is what an environment takes
-for having it. One that demands a look before a change (`act_unseen` goes unpaid) must not take for that look
-one that came after the change, one that was refused or showed another thing, or the words "I have checked".
+for having it. A figure that a look alone shows none of them knows. One that demands a look before a change
+(`act_unseen` goes unpaid) must not take for that look one that came after the change, one that was refused or
+showed another thing, or the words "I have checked".
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     shown_like,
     thing_of,
 )
+from trace_assets.environments.audit.unknown_figures import with_what_it_knows
 
 MIN_KIND = 4
 """Seeds with the same last change, or none, that are held to the bounds by themselves."""
@@ -99,7 +101,9 @@ def looks_late(subject: Subject) -> Finding:
     results: dict[str, list[Played]] = {}
     for tool in ("", *demanded):
         try:
-            results[f"late {tool}" if tool else "all looks late"] = attack(subject, late_looks(tool))
+            results[f"late {tool}" if tool else "all looks late"] = attack(
+                subject, with_what_it_knows(late_looks(tool))
+            )
         except Unsupported:
             continue
     return judged(subject, results) if results else Finding("skip", NO_LOOK)
@@ -209,24 +213,6 @@ def _words(answers: Sequence[dict[str, Any]]) -> set[str]:
     return {word for text in told for word in re.findall(r"\w+", text)}
 
 
-def unless_words_tell(agent: Attacker) -> Attacker:
-    """Leave out the seeds on which words with a figure that a look alone shows are the whole deed.
-
-    Who has not looked cannot say them.
-    """
-
-    def attack(probe: Probe, seed: int) -> list[Action]:
-        script = probe.oracle(seed)
-        if not any(probe.writes(one["name"]) for one in calls_in(script)):
-            known = " ".join(str(m.get("content") or "") for m in probe.first(seed))
-            figures = set(re.findall(r"\d+", closing(script))) - set(re.findall(r"\d+", known))
-            if figures and any(closing(script) != closing(probe.oracle(seed + by)) for by in (1, 2)):
-                return script
-        return agent(probe, seed)
-
-    return attack
-
-
 ELSEWHERE: dict[str, Attacker] = {
     "nothing shown": nothing_shown,
     "another thing": another_thing,
@@ -236,8 +222,7 @@ ELSEWHERE: dict[str, Attacker] = {
 
 def looks_elsewhere(subject: Subject) -> Finding:
     """Looks at what is not there, at another thing, with another tool, or at half; acts as the oracle."""
-    agents = {name: unless_words_tell(agent) for name, agent in ELSEWHERE.items()}
-    results = _played(subject, agents) | without_a_look(subject)
+    results = _played(subject, ELSEWHERE) | without_a_look(subject)
     return judged(subject, results) if results else Finding("skip", NO_LOOK)
 
 
@@ -326,7 +311,7 @@ def _played(subject: Subject, agents: dict[str, Attacker]) -> dict[str, list[Pla
     results: dict[str, list[Played]] = {}
     for name, agent in agents.items():
         try:
-            played = attack(subject, agent)
+            played = attack(subject, with_what_it_knows(agent))
         except Unsupported:
             continue
         results |= by_kind(subject, name, played)

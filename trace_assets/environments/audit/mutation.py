@@ -24,6 +24,7 @@ from trace_assets.environments.audit.added_changes import (
     extra_write,
     other_object,
     other_writes,
+    paid_twice,
     was_refused,
     wrong_first,
 )
@@ -31,7 +32,13 @@ from trace_assets.environments.audit.allowed_ways import as_good, corrections_co
 from trace_assets.environments.audit.bypass_checks import judged
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.half_rules import with_another_tool
-from trace_assets.environments.audit.read_operators import late_read, moves, repeat_read, swap_reads
+from trace_assets.environments.audit.read_operators import (
+    late_read,
+    moves,
+    passes_time,
+    repeat_read,
+    swap_reads,
+)
 from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.said_operators import (
     other_figure,
@@ -51,7 +58,12 @@ from trace_assets.environments.audit.scripted_rollouts import (
     say,
     thing_of,
 )
-from trace_assets.environments.audit.value_operators import other_amount, other_items, other_words
+from trace_assets.environments.audit.value_operators import (
+    other_amount,
+    other_digits,
+    other_items,
+    other_words,
+)
 from trace_assets.stats.intervals import score_interval
 
 Effect = Literal["harmful", "harmless"]
@@ -214,10 +226,12 @@ MUTATIONS = (
     Mutation("other_items", "harmful", other_items),
     Mutation("other_words", "harmful", other_words),
     Mutation("other_amount", "harmful", other_amount),
+    Mutation("other_digits", "harmful", other_digits),
     Mutation("other_tool", "harmful", other_tool),
     Mutation("extra_write", "harmful", extra_write, adds=True),
     Mutation("wrong_first", "harmful", wrong_first, adds=True, where=_wrong_stays_wrong),
     Mutation("other_object", "harmful", other_object, adds=True),
+    Mutation("paid_twice", "harmful", paid_twice, adds=True),
     Mutation("wrong_answer", "harmful", wrong_answer),
     Mutation("other_order", "harmful", other_order, where=says_order),
     Mutation("unasked", "harmful", unasked, where=says_yes),
@@ -328,6 +342,9 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success
     else:
         right = one.reward >= best.reward - 1e-9 and one.success
+        seeds = subject.seeds[: subject.sizes.mutated]
+        if not right and mutation.reads and passes_time(probe, seeds, seed, script):
+            return None
     return Mutant(mutation.name, seed, one.reward, right)
 
 

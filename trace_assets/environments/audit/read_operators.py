@@ -5,11 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trace_assets.diagnosis.detectors.values import tells_error
 from trace_assets.environments.audit.added_changes import before_closing
-from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, again, calls_in
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Played,
+    Probe,
+    again,
+    calls_in,
+    numbered,
+)
 
 
 def _reads(probe: Probe, seed: int) -> list[int]:
@@ -64,3 +71,42 @@ def _answers(one: Played) -> set[tuple[str, str, bool]]:
         (calls[m["tool_call_id"]], text, bool(m.get("is_error")) or tells_error(text))
         for m, text in zip(told, texts, strict=True)
     }
+
+
+def passes_time(probe: Probe, seeds: Sequence[int], seed: int, script: Sequence[Action]) -> bool:
+    """Whether what a mutant makes again, or at another time, is an act: elsewhere it moves what looks show.
+
+    A tool that waits counts as no change, and where nothing comes of it, it looks like any look.
+
+    Args:
+        probe: Of the environment under audit.
+        seeds: Those on which the same tools are made twice.
+        seed: Of the mutant.
+        script: The mutant.
+    """
+    names = {json.loads(one)[0] for one in _changed(_calls(probe.oracle(seed)), _calls(script))}
+    return any(
+        moves(probe.best(other), probe.play(other, numbered(twice)))
+        for other in seeds
+        for twice in repeat_read(probe, other, probe.chance("passes_time"))
+        if names & {json.loads(one)[0] for one in _changed(_calls(probe.oracle(other)), _calls(twice))}
+    )
+
+
+def _calls(script: Sequence[Action]) -> list[str]:
+    return [json.dumps([one["name"], one["arguments"]], sort_keys=True) for one in calls_in(script)]
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> Sequence[str]:
+    """Return what stands between the beginning and the end that two scripts share.
+
+    >>> _changed("abcd", "abbcd"), _changed("abcd", "acbd")
+    ('b', 'cb')
+    """
+    begin = next(
+        (n for n, pair in enumerate(zip(before, after, strict=False)) if len(set(pair)) > 1), len(before)
+    )
+    most = min(len(before), len(after)) - begin
+    pairs = zip(reversed(before), reversed(after), strict=False)
+    end = next((n for n, pair in enumerate(pairs) if len(set(pair)) > 1 or n >= most), most)
+    return after[begin : len(after) - end]

@@ -64,12 +64,13 @@ def other_order(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
 
 
 def unasked(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Makes a change without the words that come before it."""
+    """Makes a change without the words that come before it: all of them, or the last alone."""
     script = probe.oracle(seed)
     changes = changes_in(probe, script)
     words = _words_before(script, changes[0][0]) if changes else []
-    if words:
-        yield [action for place, action in enumerate(script) if place not in words]
+    for left in dict.fromkeys((tuple(words), tuple(words[-1:]))):
+        if left:
+            yield [action for place, action in enumerate(script) if place not in left]
 
 
 def other_figure(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:

@@ -21,6 +21,8 @@ from trace_assets.records import Trajectory
 from trace_assets.stats.intervals import wilson
 
 NO_WRITE = "no change"
+MORE = 4
+"""On so many times as many seeds a kind that prevails is counted again."""
 
 
 def oracle_max(subject: Subject) -> Finding:
@@ -86,16 +88,22 @@ def balance(subject: Subject) -> Finding:
     things, if the request does not tell: who always makes it has yet to choose. Where all call for none, it
     holds for the answer.
     """
-    n, most = len(subject.seeds), subject.rules.max_same_kind
-    kinds = _kinds(subject, frozenset())
+    found = _balance(subject, subject.seeds)
+    # Of 32 tosses of a coin a quarter or fewer fall alike one time in 300; an audit ends with that.
+    return found if found.status == "pass" else _balance(subject, subject.seeds_of(MORE * len(subject.seeds)))
+
+
+def _balance(subject: Subject, seeds: Sequence[int]) -> Finding:
+    n, most = len(seeds), subject.rules.max_same_kind
+    kinds = _kinds(subject, seeds, frozenset())
     bound = f"no last change, value or answer on more than {most:.0%} of seeds"
     if len(kinds) == 1:
-        finer = _answers(subject) if NO_WRITE in kinds else _kinds(subject, None)
+        finer = _answers(subject, seeds) if NO_WRITE in kinds else _kinds(subject, seeds, None)
         if len(finer) < 2:
             return Finding("pass", f"every seed calls for the same: {_counted(kinds)}", None, n, bound)
         kinds = finer
     elif kinds.most_common(1)[0][1] / n > most:
-        kinds = _kinds(subject, choices(subject.probe), of_several=True)
+        kinds = _kinds(subject, seeds, choices(subject.probe), of_several=True)
     count = kinds.most_common(1)[0][1]
     low, high = wilson(count, n)
     passed = count / n <= most
@@ -114,17 +122,19 @@ def _counted(kinds: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in kinds.most_common(6))
 
 
-def _answers(subject: Subject) -> Counter[str]:
-    return Counter(closing(subject.probe.oracle(seed))[:MOST_TEXT] for seed in subject.seeds)
+def _answers(subject: Subject, seeds: Sequence[int]) -> Counter[str]:
+    return Counter(closing(subject.probe.oracle(seed))[:MOST_TEXT] for seed in seeds)
 
 
-def _kinds(subject: Subject, told: frozenset[Place] | None, of_several: bool = False) -> Counter[str]:
+def _kinds(
+    subject: Subject, seeds: Sequence[int], told: frozenset[Place] | None, of_several: bool = False
+) -> Counter[str]:
     """Return how often which last change is made, told apart by some of its listed values, or by all.
 
     With `of_several` also by which of the things that are shown are changed.
     """
     probe, found = subject.probe, Counter[str]()
-    for seed in subject.seeds:
+    for seed in seeds:
         one = last_change(probe, seed)
         values = [
             f"{place[1]} {value}"

@@ -22,6 +22,7 @@ from trace_assets.environments.audit.decision_tree import (
     looked_up,
     of_pair,
     pairs_of,
+    with_meetings,
 )
 from trace_assets.environments.audit.dependence import Told, told_by
 from trace_assets.environments.audit.listed_places import always_in_place
@@ -98,7 +99,7 @@ def _looked_for(cases: Sequence[Decided], pair: tuple[str, str], texts: Mapping[
     if _wished(cases, pair, texts):
         return False
     if len(deeds) == 2:
-        return foretold(looked_at_by_all(cases), [one.kind for one in cases]) >= SURE
+        return foretold(with_meetings(looked_at_by_all(cases)), [one.kind for one in cases]) >= SURE
     return looked_up(cases) >= SURE
 
 
@@ -192,7 +193,8 @@ def _order(value: Any, path: str, row: Row) -> None:
             _order(value[0], f"{path}[0]", row)
     elif isinstance(value, str):
         row[f"{path}: around"] = (value[:1].isspace(), value[-1:].isspace())
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
+        # Of a whole number alone: 0 beside 12.5 is what is shown, and no way of writing it.
         row[f"{path}: kind"] = type(value).__name__
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 import re
 from collections.abc import Iterator
@@ -92,6 +93,33 @@ def other_amount(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
             if others:
                 nearest = min(others, key=lambda other: abs(other - value))
                 yield _with(script, at, key, type(value)(nearest))
+
+
+def other_digits(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
+    """Makes a change with a figure two of whose digits have changed places.
+
+    The first two that differ, so that an amount differs by more than what rounding may do.
+    """
+    script, shown = probe.oracle(seed), _shown(probe, seed)
+    for at, one, key, value in _given(probe, seed):
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if not plain or str(value) == thing_of(one) or (isinstance(value, str) and " " in value):
+            continue
+        moved = swapped_digits(str(value))
+        if moved and not _stands_in(moved, shown):
+            yield _with(script, at, key, type(value)(moved))
+
+
+def swapped_digits(value: str) -> str:
+    """Return a figure with its first two neighbouring digits that differ in each other's place.
+
+    >>> swapped_digits("37.45"), swapped_digits("0640"), swapped_digits("77"), swapped_digits("10:30")
+    ('73.45', '6040', '', '01:30')
+    """
+    for n, (one, two) in enumerate(itertools.pairwise(value)):
+        if one.isdecimal() and two.isdecimal() and one != two:
+            return f"{value[:n]}{two}{one}{value[n + 2 :]}"
+    return ""
 
 
 def other_moment(value: str) -> str:
