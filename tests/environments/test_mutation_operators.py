@@ -346,8 +346,8 @@ def test_what_each_operator_deserves_is_a_rule() -> None:
         **dict.fromkeys(
             ("drop_write", "swap_id", "off_by_one", "other_value", "other_tool"), ("harmful", False)
         ),
-        **dict.fromkeys(("other_items", "other_words", "other_amount"), ("harmful", False)),
-        **dict.fromkeys(("extra_write", "wrong_first", "other_object"), ("harmful", True)),
+        **dict.fromkeys(("other_items", "other_words", "other_amount", "other_digits"), ("harmful", False)),
+        **dict.fromkeys(("extra_write", "wrong_first", "other_object", "paid_twice"), ("harmful", True)),
         **dict.fromkeys(("wrong_answer", "other_order", "unasked", "other_figure"), ("harmful", False)),
         **dict.fromkeys(("repeat_read", "late_read", "swap_reads", "other_call_ids"), ("harmless", False)),
         **dict.fromkeys(("other_key_order", "polite"), ("harmless", False)),
@@ -499,3 +499,27 @@ def test_a_wrong_change_comes_first_or_hits_another_object_that_is_shown() -> No
     assert [one["arguments"]["id"] for a in other for one in a.get("tool_calls", ())] == ["A1", "A1", "A2"]
     alone: Any = fixed(LOOK, WRITE, END)
     assert mutants("other_object", alone) == []
+    meant: Any = fixed(LOOK, acts(call("book", pet="rex", treatment="A1")), END, answers=shown)
+    meant.chance = random.Random
+    (other,) = mutants("other_object", meant)
+    assert other[2]["tool_calls"][0]["arguments"] == {"pet": "rex", "treatment": "A2"}
+
+
+def test_what_pays_is_done_twice_and_what_sets_is_not() -> None:
+    (made,) = mutants("paid_twice", fixed(LOOK, WRITE, END))
+    assert [one["name"] for a in made for one in a.get("tool_calls", ())] == ["get", "pay", "pay"]
+    assert mutants("paid_twice", fixed(LOOK, acts(call("set_limit", id="A1")), END)) == []
+    assert mutants("paid_twice", fixed(LOOK, acts(call("cancel_order", id="A1")), END)) == []
+
+
+def test_two_digits_change_places_where_nothing_shows_the_other_figure() -> None:
+    def made(**arguments: Any) -> list[dict[str, Any]]:
+        shown = {0: {"messages": [{"role": "tool", "content": "12:30", "is_error": False}]}}
+        probe = fixed(LOOK, acts(call("set", id="A12", **arguments)), END, answers=shown)
+        return [script[1]["tool_calls"][0]["arguments"] for script in mutants("other_digits", probe)]
+
+    assert made(amount=370, at="10:45") == [
+        {"id": "A12", "amount": 730, "at": "10:45"},
+        {"id": "A12", "amount": 370, "at": "01:45"},
+    ]
+    assert made(rate=0.5, at="21:30", many=77, sure=True, said="at 12 or 3") == []

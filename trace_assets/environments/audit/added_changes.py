@@ -68,7 +68,7 @@ def other_object(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
                 break
 
 
-_PAYS = re.compile(r"(?:^|_)(?:pay|refund|charge|order|buy|transfer|withdraw|deposit|give|issue)(?:_|$)")
+_PAYS = re.compile(r"(?:pay|refund|reimburse|charge|order|buy)(?:_|$)")
 
 
 def paid_twice(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
@@ -76,7 +76,7 @@ def paid_twice(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Act
     script = probe.oracle(seed)
     for i, j in changes_in(probe, script):
         one = script[i]["tool_calls"][j]
-        if _PAYS.search(one["name"]) and not probe.hands_over(one["name"]):
+        if _PAYS.match(one["name"]) and not probe.hands_over(one["name"]):
             yield [*script[: i + 1], _added(one["name"], one["arguments"]), *script[i + 1 :]]
 
 
