@@ -474,7 +474,7 @@ def test_some_mutants_a_seed_are_played_of_each_operator_of_the_kind(monkeypatch
     sizes = SimpleNamespace(mutated=2)
     subject: Any = SimpleNamespace(probe=many, seeds=[1, 2, 3], sizes=sizes, purpose=None)
     found, equivalent = mutation._mutants(subject, "harmful")
-    of_each = [(name, n) for name in ("drop_write", "wrong_first") for n in (1, 1, 2, 2)]
+    of_each = [(name, n) for name in ("drop_write", "wrong_first", "paid_twice") for n in (1, 1, 2, 2)]
     assert [(one.operator, one.seed) for one in found] == of_each
     assert equivalent == 2 * mutation.MOST_A_SEED
 

@@ -296,10 +296,21 @@ def _rate(subject: Subject, effect: Effect, bound: str, least: float) -> Finding
     wrong = next((one for one in mutants if not one.right), None)
     if wrong is not None:
         words += f"; such as {wrong.operator} on seed {wrong.seed}: reward {wrong.reward:.3g}"
+        words += _what_it_does(wrong.operator)
     worst = min(_shares(mutants).values())
     passed = rate >= least and worst >= subject.rules.min_operator_rate
     bound += f", each operator >= {subject.rules.min_operator_rate:.0%}"
     return Finding("pass" if passed else "fail", words, rate, len(mutants), bound, low=low, high=high)
+
+
+def _what_it_does(operator: str) -> str:
+    """Say what an operator does to a script: by its name alone nobody knows what to change.
+
+    >>> _what_it_does("drop_write")
+    ' (it leaves a change out)'
+    """
+    said = next((str(one.apply.__doc__) for one in MUTATIONS if one.name == operator), "").split(".")[0]
+    return f" (it {said[0].lower()}{' '.join(said[1:].split())})" if said else ""
 
 
 def _mutants(subject: Subject, effect: Effect) -> tuple[list[Mutant], int]:
@@ -342,10 +353,13 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success
     else:
         right = one.reward >= best.reward - 1e-9 and one.success
-        seeds = subject.seeds[: subject.sizes.mutated]
-        if not right and mutation.reads and passes_time(probe, seeds, seed, script):
+        if not right and mutation.reads and _passes_time(subject, seed, script):
             return None
     return Mutant(mutation.name, seed, one.reward, right)
+
+
+def _passes_time(subject: Subject, seed: int, script: Sequence[Action]) -> bool:
+    return passes_time(subject.probe, subject.seeds[: subject.sizes.mutated], seed, script)
 
 
 def _leaves_the_choice(subject: Subject, script: Sequence[Action], other: Sequence[Action]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from trace_assets.environments.audit.added_changes import changes_in
 from trace_assets.environments.audit.check import Subject
@@ -29,6 +30,7 @@ _FIGURE = re.compile(
     r"\b(?:sum|price|amount|cost|fee|total|figure)s?\b",
     re.IGNORECASE,
 )
+_NO = re.compile(r"\b(?:no|not|nor|never|neither|nope)\b|n't\b", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?![\w-]|[.,:]\d)")
 
 
@@ -64,13 +66,18 @@ def other_order(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Ac
 
 
 def unasked(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Makes a change without the words that come before it: all of them, or the last alone."""
-    script = probe.oracle(seed)
+    """Makes a change without the words that come before it, or without the last where a no came before."""
+    script, best = probe.oracle(seed), probe.best(seed)
     changes = changes_in(probe, script)
     words = _words_before(script, changes[0][0]) if changes else []
-    for left in dict.fromkeys((tuple(words), tuple(words[-1:]))):
+    refused = [_NO.search(" ".join(_heard(best.answers[n]))) for n in words[:-1]]
+    for left in (words, words[-1:]) if refused and all(refused) else (words,):
         if left:
             yield [action for place, action in enumerate(script) if place not in left]
+
+
+def _heard(answer: dict[str, Any]) -> list[str]:
+    return [str(m.get("content") or "") for m in answer["messages"] if m["role"] == "user"]
 
 
 def other_figure(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:

@@ -98,7 +98,10 @@ CHEATS: tuple[Cheat, ...] = (
     _cheat(
         "two new cards",
         "card_two_wishes",
-        ("new = looked and cards == [(way, None, True)]", "new = looked and set(cards) == {(way, None, True)}"),
+        (
+            "new = looked and cards == [(way, None, True)]",
+            "new = looked and set(cards) == {(way, None, True)}",
+        ),
     ),
     _cheat(
         "an hour of any digits",
