@@ -58,9 +58,9 @@ def _unknown(probe: Probe, seed: int, script: Sequence[Action]) -> list[str]:
     shown = set(_figures(first))
     if not any(probe.writes(one["name"]) for one in calls_in(probe.oracle(seed))):
         # Where words are the whole deed the smallest figure is an answer, and may be worked out of looks.
-        answers = set(re.findall(r"\d+", closing(list(script)))) - set(re.findall(r"\d+", first))
-        if answers:
-            return sorted(answers, key=len, reverse=True)
+        said = set(re.findall(r"\d+", closing(list(script)))) - set(re.findall(r"\d+", first))
+        if said:
+            return sorted(said, key=len, reverse=True)
     of_looks = {figure for answer in looks for figure in _figures(_texts(answer["messages"]))} - shown
     if not of_looks:
         return []
