@@ -86,7 +86,7 @@ SEEN_BY = {
     "the guest always says yes": BALANCE,
     "the wrong entry may stay": SAME,
     # The seventh set.
-    "a look shows what is due": LEAKED,
+    "a look shows what is due": "",
     "even seeds pay any refill": KILLED,
     "whoever takes ten steps is paid": "trace.attacker.spam_all",
     "an apology is what is paid": KILLED,
@@ -107,7 +107,7 @@ SEEN_BY = {
 QUICK = {
     *("an error sets everything back", "half of a look", "a note stands for the look"),
     *("a reason that chance knows", "keys at no cost until one fits", "the steps count in any order"),
-    *("a look shows what is due", "the request tells whether it clashes", "a yes is not waited for"),
+    *("the request tells whether it clashes", "a yes is not waited for"),
     *("two new cards", "an hour of any digits"),
     *("florist_corrections", "vet_estimate", "greenhouse_valve"),
 }

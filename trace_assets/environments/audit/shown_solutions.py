@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.environments.audit.allowed_ways import told_to_agents
 from trace_assets.environments.audit.check import Subject
-from trace_assets.environments.audit.decision_tree import before_writes, decided
+from trace_assets.environments.audit.decision_tree import before_writes
 from trace_assets.environments.audit.scripted_rollouts import calls_in
 from trace_assets.environments.contract.answers import parsed
 
 LEAST, SHARE, LARGE = 8, 0.9, 100
 """Seeds that are compared at least, the share of them that tells, and what no number is by accident."""
-FEW = 4
-"""Values that a field may have that stands for a decision."""
 _WORKED_OUT = re.compile(
     r"\bwork\w* (?:[\w']+ ){0,4}?out\b|\b(?:calculat|comput|reckon|convert)\w*"
     r"|\badd(?:s|ing)? (?:\w+ ){0,3}?up\b|\bsum(?:s|ming)? up\b",
@@ -26,20 +23,25 @@ _WORKED_OUT = re.compile(
 
 def shown_solution(subject: Subject) -> str:
     """Say which answers name the change that is to be made, or the amount that is to be worked out."""
-    return _names_the_change(subject) or _shows_the_amount(subject) or _tells_the_decision(subject)
+    return _names_the_change(subject) or _shows_the_amount(subject)
 
 
 def _names_the_change(subject: Subject) -> str:
     """Say that a field holds the next change's tool, where no text says what that field is."""
     probe = subject.probe
-    known = _words_told(subject, told_to_agents(subject))
+    described = " ".join(str(tool["function"].get("description") or "") for tool in probe.tools())
+    known = set(re.findall(r"[a-z]{3,}", f"{told_to_agents(subject)} {described}".lower()))
     held: dict[str, list[int]] = {}
     for seed in subject.seeds[: subject.sizes.attack]:
         names = [one["name"] for one in calls_in(probe.oracle(seed)) if probe.writes(one["name"])]
         for call, text, _ in before_writes(probe, seed):
             for path, value in leaves(parsed(text)):
                 field = path.rpartition(".")[2]
-                if value in names[:1] and "[" not in path and not _words_in(field) & known:
+                if (
+                    value in names[:1]
+                    and "[" not in path
+                    and not set(re.findall(r"[a-z]{3,}", field)) & known
+                ):
                     held.setdefault(f"{call['name']}.{path}", []).append(seed)
     for path, seeds in held.items():
         if len(set(seeds)) > 1:
@@ -47,48 +49,10 @@ def _names_the_change(subject: Subject) -> str:
     return ""
 
 
-def _words_told(subject: Subject, text: str) -> set[str]:
-    described = [str(tool["function"].get("description") or "") for tool in subject.probe.tools()]
-    return _words_in(" ".join([text, *described]))
-
-
-def _words_in(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]{3,}", text.lower()))
-
-
-def _capability(subject: Subject) -> str:
-    spec = subject.purpose.spec if subject.purpose else None
-    return f"{spec.name}. {spec.description}" if spec else ""
-
-
-def _works_out(subject: Subject) -> bool:
-    return _WORKED_OUT.search(_capability(subject)) is not None
-
-
-def _tells_the_decision(subject: Subject) -> str:
-    """Say that a field tells what is to be decided, where the capability is to work that out.
-
-    Only a field of few values that no text speaks of: what a rule goes by is in the rule.
-    """
-    cases = decided(subject) if _works_out(subject) else []
-    kinds = Counter(one.kind for one in cases)
-    if len(kinds) < 2 or min(kinds.values()) < LEAST:
-        return ""
-    policy = told_to_agents(subject).removeprefix(_capability(subject))  # which speaks of what is sought
-    known = _words_told(subject, policy)
-    for path in sorted(set.intersection(*(set(one.row) for one in cases))):
-        values: dict[str, set[str]] = defaultdict(set)
-        for one in cases:
-            values[repr(one.row[path])].add(one.kind)
-        told = 1 < len(values) <= FEW and all(len(own) == 1 for own in values.values())
-        if told and not _words_in(path.rpartition(".")[2]) & known:
-            return f"{path} alone tells on all {len(cases)} seeds what is to be worked out"
-    return ""
-
-
 def _shows_the_amount(subject: Subject) -> str:
     """Say that a look shows the amount that the capability is to work out."""
-    if not _works_out(subject):
+    spec = subject.purpose.spec if subject.purpose else None
+    if not spec or not _WORKED_OUT.search(f"{spec.name}. {spec.description}"):
         return ""
     probe, shown = subject.probe, dict[int, str]()
     n = 0
