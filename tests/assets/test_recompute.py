@@ -190,7 +190,7 @@ def test_a_threshold_that_changes_nothing_stops_at_the_selection(loop: Loop) -> 
     assert loop.sync(selection__min_gap="0.21") == DECIDED
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_least_decisive_share_replays_nothing(loop: Loop) -> None:
     assert as_forecast(loop, selection__min_decisive="0.2") == DECIDED
 
@@ -219,7 +219,7 @@ def test_the_agent_goes_on_only_where_replaying_cannot_tell(loop: Loop) -> None:
     assert {row.kind for row in loop.study().store.read(Repair)} & {"go on"} == set()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_threshold_that_only_rewords_a_reason_stops_at_the_firewalls(loop: Loop) -> None:
     reworded = DECIDED | {"failure_causes", "curriculum", "report"}
     assert as_forecast(loop, selection__min_relevant="9") == reworded | each("capability_spec", *ALL)
@@ -237,7 +237,7 @@ def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: 
     assert loop.plan() == []
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
     trained = {"config/training", "mixed_adapter"} | each("adapter", *ALL) | PLAYED
     # Verdicts and pilots read the settings too: an override or a share of the budget stands there.
@@ -376,7 +376,7 @@ def test_a_new_task_batch_rolls_out_and_labels_only_its_own_tasks(
     assert calls == {"audit": [], "train": []}
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_batch_that_changes_a_definition_labels_old_batches_but_trains_nothing(
     loop: Loop, calls: dict[str, list[str]], arrive: Callable[[str, Sequence[Task]], None]
 ) -> None:

@@ -77,7 +77,7 @@ SEEN_BY = {
     "waiting is paid by itself": "semantic.floor_gap",
     "a look shows how much is paid so far": LEAKED,
     "a hand-over is always right": KILLED,
-    "large sums are closed though pledged": "",
+    "large sums are closed though pledged": "trace.purpose.policy",
     "only the order counts, not the volumes": KILLED,
     "the steps count in any order": KILLED,
     "the sum is shown with the days": LEAKED,

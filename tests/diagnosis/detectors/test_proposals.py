@@ -52,6 +52,8 @@ def test_what_users_name_for_one_tool_alone_asks_for_it() -> None:
     # What a look is given as well may be wanted for the look.
     both = [[*parts, call("get_cell", cell=cell)] for parts, cell in zip(runs, cells, strict=True)]
     assert EndedWithWorkOpen().propose(corpus(*both)) == []
+    # So may what another tool is given in another run.
+    assert EndedWithWorkOpen().propose(corpus(*runs, [user("Z1?"), call("get_cell", cell="Z1")])) == []
 
 
 # --- other_record_taken

@@ -292,11 +292,25 @@ class Corpus:
                     if value.lower() in one.asked and next(others, None) is None:
                         told += 1
                         shapes[shape_of(value)] += 1
-            kept = sorted(shape for shape, count in shapes.items() if shape and count >= MIN_SHAPED)
+            elsewhere = self._shapes_beside(tool)
+            kept = sorted(
+                one for one, n in shapes.items() if one and n >= MIN_SHAPED and one not in elsewhere
+            )
             covered = sum(shapes[shape] for shape in kept)
             if kept and covered >= max(MIN_SAID, TOLD_SHARE * given) and len(kept) <= MAX_SHAPES:
                 best = max(best, (covered, argument, kept))
         return best[1:] if best[0] else None
+
+    def _shapes_beside(self, tool: str) -> set[str]:
+        """Return the shapes of what the other tools are given in any run: an order's number is for many."""
+        return {
+            shape_of(value)
+            for one in self.transcripts
+            for step in one.steps
+            if step.tool != tool
+            for value in step.given.values()
+            if isinstance(value, str)
+        }
 
     def own_words(self, tool: str, words: Iterable[str]) -> list[str]:
         """Return those of some words that name a tool and no other tool that was called.
