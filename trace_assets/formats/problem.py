@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -88,6 +88,16 @@ class Problem(Record):
         """
         place = f"{self.path}: {self.position}" if self.position else self.path
         return f"{place}: {self.message.rstrip('.')}."
+
+
+def counted_kinds(problems: Iterable[Problem]) -> str:
+    """Say how many there are of each kind, the most frequent first.
+
+    >>> counted_kinds([Problem(path="a", message=said, kind="held") for said in "bc"])
+    '2 held'
+    """
+    kinds = Counter(one.kind.replace("_", " ") for one in problems)
+    return ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
 
 
 def repeated(name: str, path: Path, where: str, same: bool | None, position: str = "") -> Problem:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from pathlib import Path
 from uuid import uuid4
 
 from trace_assets.cli.checkup.machine import EVERY, Finding
 from trace_assets.errors import InputError
+from trace_assets.formats.problem import counted_kinds
 from trace_assets.orchestration.asset_files import READ_TO_THE_END, damaged_database, set_aside, way_back
 from trace_assets.orchestration.recovery import half_made, unfinished_work
 from trace_assets.records import TABLES, BaseCheckpoint
@@ -121,14 +121,12 @@ def _inbox(study: Study, deep: bool) -> list[Finding]:
 
 def _told(study: Study) -> list[Finding]:
     """Look for what was left out of the files that were ingested: who was told of it may be another one."""
-    found = {str(problem): problem for problem in left_out_of(study)}
+    found = left_out_of(study)
     if not found:
         return []
-    kinds = Counter(problem.kind for problem in found.values()).most_common()
-    counts = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in kinds)
-    said = " ".join(list(found)[:SHOWN])
-    files = len({problem.path for problem in found.values()})
-    detail = f"of {files:,} files not all could be taken as it is ({counts}): {said}"
+    said = " ".join(map(str, found[:SHOWN]))
+    files = len({problem.path for problem in found})
+    detail = f"of {files:,} files not all could be taken as it is ({counted_kinds(found)}): {said}"
     return [Finding("ingested files", "degraded", detail, fix="mend the files, then trace ingest of them")]
 
 

@@ -280,6 +280,8 @@ class Corpus:
         thing, in whatever words. Dates, numbers and plain words are said in passing too: they count for none.
         """
         best: tuple[int, str, list[str]] = (0, "", [])
+        # An order's number is for many tools.
+        elsewhere = set[str]().union(*(own for other, own in self._shapes.items() if other != tool))
         for argument in sorted(self.given_to(tool)):
             told, given, shapes = 0, 0, Counter[str]()
             for one in self.transcripts:
@@ -292,7 +294,6 @@ class Corpus:
                     if value.lower() in one.asked and next(others, None) is None:
                         told += 1
                         shapes[shape_of(value)] += 1
-            elsewhere = self._shapes_beside(tool)
             kept = sorted(
                 one for one, n in shapes.items() if one and n >= MIN_SHAPED and one not in elsewhere
             )
@@ -301,16 +302,15 @@ class Corpus:
                 best = max(best, (covered, argument, kept))
         return best[1:] if best[0] else None
 
-    def _shapes_beside(self, tool: str) -> set[str]:
-        """Return the shapes of what the other tools are given in any run: an order's number is for many."""
-        return {
-            shape_of(value)
-            for one in self.transcripts
-            for step in one.steps
-            if step.tool != tool
-            for value in step.given.values()
-            if isinstance(value, str)
-        }
+    @cached_property
+    def _shapes(self) -> dict[str, set[str]]:
+        """Tool to the shapes of what it is given in any run."""
+        found: dict[str, set[str]] = {}
+        for one in self.transcripts:
+            for step in one.steps:
+                own = (shape_of(value) for value in step.given.values() if isinstance(value, str))
+                found.setdefault(step.tool, set()).update(own)
+        return found
 
     def own_words(self, tool: str, words: Iterable[str]) -> list[str]:
         """Return those of some words that name a tool and no other tool that was called.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
@@ -12,7 +11,7 @@ from markupsafe import Markup
 from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.evaluation.choice import sentence as choice_sentence
 from trace_assets.evaluation.set_effects import sentence as effects_sentence
-from trace_assets.formats.problem import Problem
+from trace_assets.formats.problem import Problem, counted_kinds
 from trace_assets.records import NO_ADAPTER, ArmSummary, Evaluation
 from trace_assets.report import formatting
 from trace_assets.report.data import ReportData
@@ -212,11 +211,10 @@ def trust_view(data: ReportData) -> dict[str, Any]:
 
 def _left_out(problems: Sequence[Problem]) -> Any:
     """Return how many there are of each kind, and the first, their files by name alone; nothing of none."""
-    kinds = Counter(one.kind.replace("_", " ") for one in problems)
     first = [one.model_copy(update={"path": PurePath(one.path).name}) for one in problems[:MOST_LEFT_OUT]]
     return problems and {
         "n": len(problems),
-        "kinds": ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common()),
+        "kinds": counted_kinds(problems),
         "files": len({one.path for one in problems}),
         "first": [str(one) for one in first],
     }
