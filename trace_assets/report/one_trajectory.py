@@ -138,15 +138,24 @@ def _of(store: Store, record: type[R], key: str) -> list[R]:
 def chosen_id(ids: Sequence[str], name: str) -> str:
     """Return the one id that a name stands for: the very id, or the only one that begins so.
 
+    What stands behind the batch (`runs/vet-1`) is what users call a run, so it will do as well.
+
     Raises:
         InputError: There is none, or there are several.
 
     >>> chosen_id(["ab12", "ab34", "ab"], "ab"), chosen_id(["ab12", "ab34"], "ab3")
     ('ab', 'ab34')
+    >>> chosen_id(["runs/vet-1", "runs/vet-10"], "vet-1")
+    'runs/vet-1'
     """
     if name in ids:
         return name
-    begins = sorted({one for one in ids if name and one.startswith(name)})
+    called = {one for one in ids if name and one.rsplit("/", 1)[-1] == name}
+    if len(called) == 1:
+        return called.pop()
+    begins = sorted(
+        {one for one in ids if name and (one.startswith(name) or one.rsplit("/", 1)[-1].startswith(name))}
+    )
     if len(begins) == 1:
         return begins[0]
     if begins:
