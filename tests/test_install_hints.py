@@ -56,7 +56,6 @@ def test_make_takes_no_gpu_build_where_a_cpu_index_was_named(
             "make",
             f"{tmp_path}/.torch",
             f"VENV={tmp_path}",
-            f"PYTHON={sys.executable}",
             f"TORCH_INDEX={index}",
         ),
         cwd=project_root,
