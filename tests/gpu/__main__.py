@@ -1,4 +1,4 @@
-"""`python -m tests.gpu [--rehearse] [--parts a,b] [--out FOLDER] [--minutes N]`.
+"""`python -m tests.gpu [--rehearse] [--parts a,b] [--cases c,d] [--out FOLDER] [--minutes N]`.
 
 Every part runs in a process of its own with its own time: one that fails, hangs or takes the device down is a
 line in the table. Lines are kept as JSON beside the table, so that several calls make one table.
@@ -48,6 +48,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument("--rehearse", action="store_true", help="toy sizes; a CPU will do")
     parser.add_argument("--parts", default="", help=f"some of {','.join(PARTS)}; all as it comes")
+    parser.add_argument("--cases", default="", help="only cases whose names hold one of these")
     parser.add_argument("--out", type=Path, default=Path(".gpu"), help="folder of lines, log and table")
     parser.add_argument("--minutes", type=float, default=25.0, help="for all parts together")
     parser.add_argument("--scratch", type=Path, help="for models; kept, where it is named")
@@ -61,7 +62,10 @@ def main() -> int:
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     if options.run:
-        asked = Asked(parts[0], out / LINES, options.run, options.rehearse, options.scratch, options.seconds)
+        cases = tuple(case for case in options.cases.split(",") if case)
+        asked = Asked(
+            parts[0], out / LINES, options.run, options.rehearse, options.scratch, options.seconds, cases
+        )
         return _in_this_process(asked)
     if not options.table:
         scratch = options.scratch or Path(tempfile.mkdtemp(prefix="trace-gpu-"))
@@ -85,7 +89,8 @@ def _all(parts: list[str], out: Path, scratch: Path, options: argparse.Namespace
     for part in parts:
         # A rehearsal waits for slow processors, and measures none.
         seconds = min(PARTS[part] * (20 if options.rehearse else 1), whole.left)
-        asked = Asked(part, out / LINES, run, options.rehearse, scratch, seconds)
+        cases = tuple(case for case in options.cases.split(",") if case)
+        asked = Asked(part, out / LINES, run, options.rehearse, scratch, seconds, cases)
         if seconds < 10:
             asked.write({"kind": "end", "status": "skipped", "seconds": 0, "reason": "no time was left"})
             continue
@@ -101,7 +106,8 @@ def _in_another(asked: Asked, log: Path) -> tuple[str, str]:
     """Run a part in a process of its own; return how it ended, and why."""
     command = [sys.executable, "-m", "tests.gpu", "--parts", asked.part, "--run", asked.run]
     command += ["--out", str(asked.file.parent), "--scratch", str(asked.scratch)]
-    command += ["--seconds", str(asked.seconds), *(["--rehearse"] if asked.rehearse else [])]
+    command += ["--seconds", str(asked.seconds), "--cases", ",".join(asked.cases)]
+    command += ["--rehearse"] if asked.rehearse else []
     variables = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
     variables |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TQDM_DISABLE": "1"}
     if asked.rehearse:

@@ -28,6 +28,7 @@ class Asked:
         rehearse: Toy sizes, and a CPU will do.
         scratch: For models; parts share it.
         seconds: How long it may take in all.
+        cases: Only cases whose names hold one of these; none chosen: all.
     """
 
     part: str
@@ -36,6 +37,7 @@ class Asked:
     rehearse: bool
     scratch: Path
     seconds: float
+    cases: tuple[str, ...] = ()
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -51,7 +53,9 @@ class Asked:
         return self.seconds - (time.monotonic() - self.began)
 
     def enough(self, seconds: float, what: str) -> bool:
-        """Say whether there is time for something; where there is not, the table will say what is missing."""
+        """Say whether a case is wanted and there is time; where that is short, the table will say so."""
+        if self.cases and not any(case in what for case in self.cases):
+            return False
         if self.rehearse or self.left >= seconds:
             return True
         self.row(what, "not run", note=f"{self.left:.0f} s were left, it wants {seconds:.0f} s")

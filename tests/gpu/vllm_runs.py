@@ -89,9 +89,8 @@ def against_trainer(
 
 def graphs(asked: Asked, what: str, log: str) -> None:
     """Tell what vLLM's log says of CUDA graphs and of its cache."""
-    found = re.findall(r"[^\n]*(?:Graph capturing finished|KV cache size|Maximum concurrency)[^\n]*", log)
-    for line in found[:3]:
-        said = re.sub(r"^.*?(?=Graph|GPU KV|KV cache|Maximum)", "", line)
-        asked.row(f"{what}: its log", said[:100])
+    said = r"Using FlashAttention version \S+|Graph capturing finished[^\n]*|GPU KV cache size[^\n]*"
+    for line in dict.fromkeys(re.findall(said + r"|torch\.compile took [^\n]*", log)):
+        asked.row(f"{what}: its log", line[:100])
     if asked.device == "cuda" and "raph captur" not in log:
         asked.row(f"{what}: CUDA graphs", "not captured", note="nothing of it in the log")

@@ -174,6 +174,8 @@ def test_the_last_words_are_the_cause_of_this_start(tmp_path: Path) -> None:
     log = tmp_path / "log"
     cause = "(Worker) RuntimeError: Unsupported CPU attention configuration: head_dim=24"
     after = [
+        "(APIServer pid=1154)     raise RuntimeError(",
+        "(APIServer pid=1154) RuntimeError: Engine core initialization failed. See root cause above.",
         "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.",
         'INFO: 127.0.0.1:37166 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
         "INFO: Shutting down",

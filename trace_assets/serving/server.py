@@ -408,6 +408,8 @@ def cpu_arguments(command: Sequence[str], arguments: Sequence[str]) -> list[str]
 
 _SAYS_NOTHING = re.compile(r"[Ss]ee (the )?(root cause|stack trace) \(?above|HTTP/1\.1\" 5\d\d ")
 """Points to an error above it, or is the web server's line of a request that failed for it."""
+_ENDS = re.compile(r"(^|[\s.])[A-Z]\w*Error(: \S|$)")
+"""The last line of a traceback, whatever the server writes before it."""
 START = "$ "
 """How the line with the command begins that a start writes to the log."""
 
@@ -415,14 +417,15 @@ START = "$ "
 def last_words(log: Path) -> str:
     """Return `: <the line that says most> (the whole log: <path>).`, or a full stop when nothing was said.
 
-    The line is the last since the last start that names an error (and does not only point to one above
-    it), else the last.
+    The line is the last since the last start that ends with an exception's name and words (and does not only
+    point to one above it: a line of a program that raises one says nothing), else the last with an error.
     """
     with suppress(OSError):
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         starts = [number for number, line in enumerate(lines) if line.startswith(START)]
         lines = lines[starts[-1] + 1 :] if starts else lines
-        told = [line for line in lines if "Error" in line and not _SAYS_NOTHING.search(line)] or lines
+        named = [line for line in lines if "Error" in line and not _SAYS_NOTHING.search(line)]
+        told = [line for line in named if _ENDS.search(line)] or named or lines
         if told:
             return f": {told[-1].strip()[-300:]} (the whole log: {log})."
     return "."
