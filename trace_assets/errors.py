@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import warnings
+from collections.abc import Collection
 from functools import cache
 
 from trace_assets.untrusted.printable import printable
@@ -50,6 +51,28 @@ class UserFault(TraceError):
     """The simulated user of an episode failed: not the agent's doing (exit code 1)."""
 
     exit_code = 1
+
+
+def did_you_mean(name: str, known: Collection[str], otherwise: str = ".", most: int = 1) -> str:
+    """Return how a sentence about a name that there is not ends: with the nearest names that there are.
+
+    Args:
+        name: What was given.
+        known: Names that there are; of equally near ones the later is named.
+        otherwise: The end of the sentence where none is near.
+        most: So many are named.
+
+    >>> did_you_mean("min_gp", ["min_gap", "budget"]), did_you_mean("x", [], "; there are none.")
+    ("; did you mean 'min_gap'?", '; there are none.')
+    """
+    from difflib import get_close_matches  # most commands name nothing wrong
+
+    return said_as_meant(get_close_matches(name, list(known), most), otherwise)
+
+
+def said_as_meant(near: Collection[str], otherwise: str = ".") -> str:
+    """Return the same end of a sentence for names that are known to be near."""
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
 def require_extra(module: str, extra: str, purpose: str) -> None:

@@ -154,9 +154,9 @@ def test_parameters_reach_ready_queries(trace: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["labelz"], "did you mean labels"),
-        (["lackin"], "did you mean lacking"),
-        (["gap_tabel"], "did you mean gap_table?"),
+        (["labelz"], "did you mean 'labels'"),
+        (["lackin"], "did you mean 'lacking'"),
+        (["gap_tabel"], "did you mean 'gap_table'?"),
         (["xyzzy"], "`trace sql` lists"),
         (["SELECT * FROM labelz"], 'Did you mean "labels"'),
         (["SELEC 1"], "syntax error"),

@@ -112,7 +112,7 @@ def test_pages_say_what_a_person_decided(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "said", "words"),
     [
-        ("triage.run_overrides", {"r0": f"agent: {READ}"}, "'r0', which is no run; did you mean r"),
+        ("triage.run_overrides", {"r0": f"agent: {READ}"}, "'r0', which is no run; did you mean 'r"),
         ("triage.run_overrides", {"r01": f"agent: {READ}"}, "but that run passed"),
         ("triage.task_overrides", {"zoo": f"sound: {READ}"}, "no task that was played; there are 21."),
         ("labels.overrides", {"Fly": {"r00": f"NA: {READ}"}}, "'Fly', which is no candidate's id or name"),

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO, cast
 
@@ -19,7 +18,7 @@ from rich.text import Text
 
 from trace_assets.cli.loudness import PANEL, Loudness, heard, loudness
 from trace_assets.cli.study_folder import go_to_study
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, did_you_mean
 from trace_assets.system.object_address import is_address
 from trace_assets.untrusted.printable import printable
 
@@ -294,11 +293,8 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
         for name in names:
             asset, bracket, rest = name.partition("[")
             if asset not in nodes:
-                near = get_close_matches(asset, nodes, 1)
-                raise InputError(
-                    f"there is no asset '{asset}'"
-                    + (f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(sorted(nodes))}.")
-                )
+                every = f"; there are {', '.join(sorted(nodes))}."
+                raise InputError(f"there is no asset '{asset}'{did_you_mean(asset, nodes, every)}")
             dimension = nodes[asset].dimension
             keys = [""] if dimension is None else sorted(instance.get_dynamic_partitions(dimension))
             if not bracket:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -24,7 +23,7 @@ from trace_assets.cli import sql_output
 from trace_assets.cli.options import MANY, Config, Json, Set, complete_query, leave_home_alone, open_study
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.sql_output import Format
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, did_you_mean
 from trace_assets.records.trajectory import Fault
 from trace_assets.store.names import chosen_name
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
@@ -175,10 +174,10 @@ def _resolve(
         tables = warehouse.tables()
         if query in tables:
             return f'FROM "{query}"', given
-        near = get_close_matches(query, list(dict.fromkeys([*known, *tables])), 3)
+        there = dict.fromkeys([*known, *tables])
         raise InputError(
             f"'{query}' is neither a query nor the name of a ready query or table"
-            + (f"; did you mean {' or '.join(near)}?" if near else "; `trace sql` lists what there is.")
+            + did_you_mean(query, there, "; `trace sql` lists what there is.", most=3)
         )
     return query, given
 

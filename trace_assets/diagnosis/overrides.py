@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Mapping
 
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, did_you_mean
 from trace_assets.records import Label, SuspectTask, Trajectory, Triage
 from trace_assets.settings.section import verdict_and_reason
 
@@ -172,6 +171,5 @@ def check_names(setting: str, what: str, said: Collection[str], known: Collectio
     there = frozenset(known)
     for name in said:
         if name not in there:
-            near: Sequence[str] = get_close_matches(name, sorted(there), _NEAR)
-            meant = f"did you mean {', '.join(near)}?" if near else f"there are {len(there):,}."
-            raise InputError(f"{setting} names '{name}', which is no {what}; {meant}")
+            meant = did_you_mean(name, sorted(there), f"; there are {len(there):,}.", _NEAR)
+            raise InputError(f"{setting} names '{name}', which is no {what}{meant}")

@@ -14,7 +14,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, did_you_mean, said_as_meant
 from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
 from trace_assets.settings.diagnosis import (
     Analyst,
@@ -250,10 +250,9 @@ def _explained(error: ValidationError, said: Mapping[tuple[str, ...], str], file
     source = wrong[-1] if wrong else file
     if first["type"] == "extra_forbidden" and len(path) <= 2:
         kind = "setting" if len(path) > 1 else "section"
-        near = _nearest(path)
         return InputError(
             f"there is no {kind} '{where}', which {source} sets"
-            + (f"; did you mean {' or '.join(repr(one) for one in near)}?" if near else ".")
+            + said_as_meant(_nearest(path))
             + " `trace settings` lists what there is."
         )
     reason = first["msg"].removeprefix("Value error, ")
@@ -321,11 +320,8 @@ def setting_rows(
     """
     names = list(Settings.model_fields)
     if section is not None and section not in names:
-        near = get_close_matches(section, names, 1)
-        raise InputError(
-            f"there is no section '{section}'"
-            + (f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(names)}.")
-        )
+        every = f"; there are {', '.join(names)}."
+        raise InputError(f"there is no section '{section}'{did_you_mean(section, names, every)}")
     rows = []
     for name in [section] if section else names:
         # What is not said about the writer's server is as in [analyst].

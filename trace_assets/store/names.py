@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, did_you_mean
 
 SHOWN = 12
 """Names that are told; more would hide the sentence."""
@@ -45,11 +44,9 @@ def chosen_name(kind: str, wanted: str, known: Mapping[str, str] | Collection[st
     kinds = kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
     if fitting:
         raise InputError(f"several {kinds} {how} '{wanted}': {_listed(fitting)}; name one of them.")
-    near = get_close_matches(wanted, sorted(names), 1)
     raise InputError(
-        f"no {kind} is called '{wanted}'"
-        + (f"; did you mean '{near[0]}'?" if near else ".")
-        + f" There are {_listed(sorted(names)) or 'none'}."
+        f"no {kind} is called '{wanted}'{did_you_mean(wanted, sorted(names))}"
+        f" There are {_listed(sorted(names)) or 'none'}."
     )
 
 

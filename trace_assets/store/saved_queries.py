@@ -6,10 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
-from trace_assets.errors import InputError
+from trace_assets.errors import InputError, did_you_mean
 from trace_assets.shipped import shipped
 
 _PARAMETER = re.compile(r"^-- \$(\w+)(?: = (\S+))?: (.+)$")
@@ -94,11 +93,9 @@ class ReadyQuery:
         for name in given:
             if name not in known:
                 takes = ", ".join(known) or "none"
-                near = get_close_matches(name, known, 1)
                 raise InputError(
-                    f"ready query '{self.name}' has no parameter '{name}'"
-                    + (f"; did you mean '{near[0]}'?" if near else ".")
-                    + f" Its parameters: {takes}."
+                    f"ready query '{self.name}' has no parameter '{name}'{did_you_mean(name, known)}"
+                    f" Its parameters: {takes}."
                 )
         return {name: given.get(name, default) for name, default in known.items()}
 
