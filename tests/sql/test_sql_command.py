@@ -100,7 +100,8 @@ def test_reader_that_stops_early_is_no_error(home: Home) -> None:
     command = f"{sys.executable} -m trace_assets sql 'FROM range(2000000)' --format csv | head -n 1"
     environment = {"TRACE_HOME": str(home.path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, shell=True, env=environment, capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"range\n", b"")
+    told = [line for line in done.stderr.splitlines() if b"is at work, for" not in line]  # on a busy machine
+    assert (done.stdout, told) == (b"range\n", [])
 
 
 def test_tables_are_cut_with_a_note(trace: Run) -> None:
