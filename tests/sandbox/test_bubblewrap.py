@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -17,6 +18,7 @@ from trace_assets.sandbox import (
     open_pool,
     replay,
 )
+from trace_assets.sandbox.backend import make_backend
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
 from trace_assets.sandbox.settings_of_containers import compile_profile
@@ -92,8 +94,13 @@ def test_the_filter_is_a_whole_number_of_instructions(bubblewrap_pool: SandboxPo
     assert len(program) % 8 == 0 and len(program) // 8 > 50
 
 
-def test_auto_falls_back_with_a_warning(bubblewrap_pool: SandboxPool, tmp_path: Path) -> None:
+def test_auto_falls_back_with_a_warning_that_is_said_once_a_command(
+    bubblewrap_pool: SandboxPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRACE_PROGRESS_DIR", str(tmp_path))  # where the workers of one command report
     config = SandboxConfig(backend="auto", docker_host=f"unix://{tmp_path}/none.sock", spares=0)
     with pytest.warns(UserWarning, match="isolates less than Docker"), open_pool(config) as pool:
         assert pool.isolation_level == "bubblewrap"
         assert pool.version == bubblewrap_pool.version
+    with warnings.catch_warnings(action="error"):
+        make_backend(config).close()

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.errors import SandboxUnavailable
 from trace_assets.sandbox.sandbox import Sandbox
+from trace_assets.system.progress import first_to_say
 
 REQUIRE_DOCKER = "TRACE_REQUIRE_DOCKER"
 """Environment variable: set to anything but 0, nothing but Docker is taken for a sandbox."""
@@ -76,5 +77,6 @@ def make_backend(config: SandboxConfig) -> Backend:
             backend = BubblewrapBackend(config)
         except SandboxUnavailable as second:
             raise SandboxUnavailable(f"no sandbox can be had here: {error}; and {second}") from None
-        warnings.warn(f"bubblewrap isolates less than Docker and is used because {error}", stacklevel=3)
+        if first_to_say("bubblewrap"):
+            warnings.warn(f"bubblewrap isolates less than Docker and is used because {error}", stacklevel=3)
         return backend

@@ -82,3 +82,19 @@ def progress(title: str, total: int | None = None) -> Iterator[Bar]:
             bar._draw()
     else:
         yield Bar(title, total, None)
+
+
+def first_to_say(what: str) -> bool:
+    """Whether no other worker of this command has said so: dozens of them meet the same lack.
+
+    Where workers report a file is left; it goes with the command. Without such a folder all may speak.
+    """
+    folder = os.environ.get(PROGRESS_DIR)
+    try:
+        if folder:
+            Path(folder, f"{what}.said").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:  # better twice than not at all
+        return True
+    return True
