@@ -211,8 +211,8 @@ def test_who_joins_a_crew_is_one_of_it(
 
 def test_after_a_restart_this_machine_knows_its_own_dead(home: Home, others: ExitStack) -> None:
     here = this_machine()
-    if not here.installation or not booted_at():
-        pytest.skip("this system does not say which installation it is, or since when it runs")
+    if not here.installation:
+        pytest.skip("this system does not say which installation it is")
     before = str(time.time() - booted_at() + 60)
     old, process = start(others, home, "the-boot-before", here.host, before)
     # Under the same name and from the same image, but begun after this machine was switched on: another one.

@@ -18,7 +18,8 @@ from trace_assets.orchestration.recovery import recover
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
 from trace_assets.store.locks import INTERRUPTED, due_items, mark_due, settle_recorded
-from trace_assets.store.presence import living
+from trace_assets.store.presence import announce, boots, living
+from trace_assets.system.machine import booted_at
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
@@ -135,9 +136,17 @@ def test_a_run_of_another_program_is_judged_by_its_processes(
 
 
 def test_a_process_id_that_was_given_again_is_another_process() -> None:
-    assert not healing._gone(os.getpid(), time.time())
-    assert healing._gone(os.getpid(), time.time() - 10 * 365 * 86_400)
-    assert healing._gone(2**22 - 7, time.time())
+    assert not healing._gone(os.getpid(), time.time(), booted_at())
+    assert healing._gone(os.getpid(), time.time() - 10 * 365 * 86_400, booted_at())
+    assert healing._gone(2**22 - 7, time.time(), booted_at())
+
+
+def test_a_clock_that_is_set_forward_ends_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, seen, clock = Home.open(tmp_path / "home"), time.time(), time.time
+    announce(home)
+    monkeypatch.setattr(time, "time", lambda: clock() + 86_400)
+    assert healing._gone(os.getpid(), seen, booted_at()), "it seems to have begun a day later than it did"
+    assert not healing._gone(os.getpid(), seen, min(boots(home)))
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError])
@@ -148,7 +157,7 @@ def test_a_process_that_ends_while_it_is_looked_at_has_ended(
         raise error(path)
 
     monkeypatch.setattr(healing, "open", ended, raising=False)
-    assert healing._gone(os.getpid(), time.time())
+    assert healing._gone(os.getpid(), time.time(), booted_at())
 
 
 def test_a_dagster_home_is_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,3 +142,18 @@ def test_what_is_begun_after_the_clock_was_set_back_under_a_living_writer_is_lef
     begun.mkdir()
     time.sleep(0.02)
     assert half_made(here) == [] and clear_half_made(here) == [] and begun.is_dir()
+
+
+def test_what_a_living_writer_begins_after_the_clock_was_set_back_by_little_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trace_assets.store.presence import announce
+
+    here, clock = Home.open(tmp_path / "home"), time.time
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: clock() + 1.0)
+        name = announce(here)
+    os.utime(here.path / "locks" / "processes" / name, (clock() + 1.0, clock() + 1.0))
+    (begun := here.path / ".ingest-abc").mkdir()
+    time.sleep(0.02)
+    assert half_made(here) == [] and begun.is_dir()

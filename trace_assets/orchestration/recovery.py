@@ -19,7 +19,7 @@ from trace_assets.sandbox.image import sweep_folders
 from trace_assets.store import Home, Store
 from trace_assets.store.locks import is_item_held, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
-from trace_assets.store.presence import elsewhere, forget_dead, is_alive, living
+from trace_assets.store.presence import boots, elsewhere, forget_dead, is_alive, living
 from trace_assets.store.tables import doubles, is_readable
 from trace_assets.store.trajectories import put_back
 
@@ -46,7 +46,9 @@ def half_made(home: Home, spare_seconds: float = 0.0) -> list[Path]:
     alive, now = living(home).values(), time.time()
     if any(since > now + _SILENCE for since in alive):
         return []  # the clock was set back under a writer; that of a file server may be seconds ahead
-    oldest = min([now - spare_seconds, *alive])
+    switched_on = boots(home)
+    set_back = max(switched_on) - switched_on[0]  # under a writer: what it writes since is as much older
+    oldest = min([now - spare_seconds, *alive]) - set_back
     # What was touched in the future was left before the clock was set back.
     latest = float("inf") if alive else now + spare_seconds + 1
     return [path for path in _half_made(home.path) if not oldest <= _touched(path) <= latest]
@@ -220,7 +222,9 @@ def _is_dead(instance: dg.DagsterInstance, home: Home, run: dg.DagsterRun) -> bo
     # An event of the future was recorded before the clock was set back: it says nothing of the last minute.
     if not pids or abs(time.time() - max(entry.timestamp for entry in entries)) < _SILENCE:
         return False
-    return all(_gone(pid, seen) for pid, seen in pids.items())
+    # The clock may have been set forward under the run: the earliest is nearest to what it was at its events.
+    booted = min(boots(home))
+    return all(_gone(pid, seen, booted) for pid, seen in pids.items())
 
 
 def _pids(entry: dg.EventLogEntry) -> Iterator[int]:
@@ -232,13 +236,17 @@ def _pids(entry: dg.EventLogEntry) -> Iterator[int]:
             yield int(value)
 
 
-def _gone(pid: int, seen: float) -> bool:
-    """Whether the process that had this id at some time has ended; the id may be another's by now."""
+def _gone(pid: int, seen: float, booted: float) -> bool:
+    """Whether the process that had this id at some time has ended; the id may be another's by now.
+
+    Args:
+        pid: Its id.
+        seen: When it had it, seconds (Unix).
+        booted: When this machine was switched on, by the clock as it was then.
+    """
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             ticks = int(file.read().rsplit(")", 1)[1].split()[19])
-        with open("/proc/uptime", encoding="utf-8") as file:
-            booted = time.time() - float(file.read().split()[0])
     except (FileNotFoundError, ProcessLookupError):  # before it was opened, or while it was read
         return os.path.isdir("/proc/self")
     return booted + ticks / os.sysconf("SC_CLK_TCK") > seen + 1.0

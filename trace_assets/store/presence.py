@@ -58,6 +58,7 @@ class Process:
         since: When it announced itself, seconds (Unix) by its own clock.
         crew: Sync of a cluster that it works for, empty without one.
         node: Id of its node in that cluster.
+        booted: When its machine was switched on by that clock, seconds (Unix); 0 where that is not known.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Process:
     since: float
     crew: str = ""
     node: str = ""
+    booted: float = 0.0
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="seconds")
@@ -119,7 +121,7 @@ def announce(home: Home) -> str:
 
 
 def _own_words(crew: str, since: float) -> dict[str, Any]:
-    said = {"pid": os.getpid(), **asdict(this_machine()), "since": since}
+    said = {"pid": os.getpid(), **asdict(this_machine()), "since": since, "booted": booted_at()}
     return {**said, "crew": crew, "node": os.environ.get(NODE_VARIABLE, "")}
 
 
@@ -296,6 +298,20 @@ def living(home: Home) -> dict[str, float]:
     return {path.name: _time(path) for path in _paths(home) if _lives(path)}
 
 
+def boots(home: Home) -> list[float]:
+    """Return when this machine was switched on, seconds (Unix): now, and as each living process saw it.
+
+    That moves only when the clock is set: forward where the last is later than an earlier one.
+    """
+    alive = living(home)
+    if (database := database_of(home.path)) is not None:
+        found = [_process_of(row.name, row.said) for row in shared_rows.processes(database)]
+    else:
+        found = [_process(path) for path in _paths(home)]
+    here = [one for one in found if one is not None and one.machine.shares_kernel(this_machine())]
+    return [booted_at(), *(one.booted for one in here if one.name in alive and one.booted)]
+
+
 def dead_here(home: Home) -> list[str]:
     """Return the processes of which this machine can tell that they are dead, by name."""
     if (database := database_of(home.path)) is not None:
@@ -355,7 +371,8 @@ def _process_of(name: str, said: Any) -> Process | None:
     try:
         machine = Machine(str(said["host"]), str(said["boot"]), str(said["installation"]))
         since, crew, node = float(said["since"]), str(said["crew"]), str(said["node"])
-        return Process(name, int(said["pid"]), machine, since, crew, node)
+        booted = float(said.get("booted", 0.0))  # earlier versions did not say it
+        return Process(name, int(said["pid"]), machine, since, crew, node, booted)
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -61,9 +61,8 @@ def this_machine() -> Machine:
 
 
 def booted_at() -> float:
-    """Return when this machine was switched on, seconds (Unix); 0 where the system does not say."""
-    uptime = _line("/proc/uptime")
-    return time.time() - float(uptime.split()[0]) if uptime else 0.0
+    """Return when this machine was switched on, seconds (Unix), by the clock as it is now."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _line(path: str) -> str:
