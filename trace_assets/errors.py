@@ -15,6 +15,9 @@ from trace_assets.untrusted.printable import printable
 FULL_DISK = ("no space left on device", "disk quota exceeded", "database or disk is full")
 """What an error of a full disk says, in small letters."""
 
+PRINTED = "what is printed"
+"""The name of a standard stream in an error, where a file's would stand."""
+
 
 class TraceError(Exception):
     """A failure with a message made for the person at the terminal.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -256,3 +257,20 @@ def test_rows_that_somebody_put_among_a_table_are_told_of(trace: Run, home: Home
     assert code == 0 and json.loads(out) == [{"n": 17}]
     assert "another-home.parquet: put there by hand" in err and err.count("note") == 1
     assert trace("SELECT count(*) AS n FROM messages", "--format", "json")[2] == ""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_nothing_is_named_and_the_home_is_not(tmp_path: Path, unbuffered: str) -> None:
+    command = [sys.executable, "-m", "trace_assets", "--help"]
+    environment = {**os.environ, "TRACE_HOME": str(tmp_path), "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3 and str(tmp_path) not in done.stderr
+    assert done.stderr.startswith(
+        "trace: what is printed cannot be written where it is sent to (No space left"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, env=environment, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, ""), "as the shell says it of a program that SIGPIPE ended"

@@ -21,7 +21,7 @@ from trace_assets.cli.commands import COMMANDS
 from trace_assets.cli.lazy import examples_epilog, lazy_group
 from trace_assets.cli.loudness import Loudness, choose, loudness
 from trace_assets.cli.options import console as make_console
-from trace_assets.cli.options import guard_streams
+from trace_assets.cli.options import guard_streams, reader_left
 from trace_assets.cli.study_folder import find_study
 from trace_assets.errors import FULL_DISK, TraceError, Unavailable, plain_interrupts, plain_warnings
 from trace_assets.system.object_address import is_address
@@ -32,6 +32,8 @@ SELDOM = (50_000, 20, 20)
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
+READER_LEFT = 128 + signal.SIGPIPE
+"""Exit code where `head` or the like had seen enough: the shell's for a program that this has ended."""
 
 THREADS = {"OPENBLAS_NUM_THREADS": "1"}
 """For this process and all that it starts, unless somebody has said otherwise. Matrices outside torch are
@@ -79,8 +81,9 @@ def main() -> None:
     try:
         _run()
     except SystemExit as end:
-        code = _end_work()
-        raise SystemExit(end.code or code) from None
+        sent = _end_work()
+        code = end.code or sent
+        raise SystemExit(READER_LEFT if code == 1 and reader_left() else code) from None
     except BaseException:
         _end_work()
         raise
@@ -117,6 +120,7 @@ def _run() -> None:
         code = app(standalone_mode=False) or 0
         if code == INTERRUPTED:  # typer takes the interruption for an exit code, and says nothing
             raise KeyboardInterrupt
+        sys.stdout.flush()
         sys.exit(code)
     except TraceError as error:
         _fail(_of_full_disk(error))
@@ -128,6 +132,8 @@ def _run() -> None:
         print(f"trace: {words}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and reader_left():
+            sys.exit(1)
         from trace_assets.orchestration.asset_files import explain
         from trace_assets.store.files import chosen_folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from trace_assets.cli.loudness import PANEL, Loudness, heard, loudness
 from trace_assets.cli.study_folder import go_to_study
-from trace_assets.errors import InputError, did_you_mean
+from trace_assets.errors import PRINTED, InputError, did_you_mean
 from trace_assets.system.object_address import is_address
 from trace_assets.untrusted.printable import printable
 
@@ -208,6 +209,29 @@ class PrintableConsole(Console):
                 yield Segment(printable(text), style.update_link(None) if style else None)
 
 
+_failed: list[OSError] = []
+
+
+class _Output(io.FileIO):
+    """What a standard stream writes to: its errors name it, and after one the rest leads nowhere."""
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = PRINTED
+            _failed.append(error)
+            with open(os.devnull, "wb") as nowhere:
+                os.dup2(nowhere.fileno(), self.fileno())  # or the interpreter would try once more at its end
+            raise
+
+
+def reader_left() -> bool:
+    """Whether whoever read what is printed, such as `head`, has seen enough."""
+    return any(isinstance(error, BrokenPipeError) for error in _failed)
+
+
 class PrintableStream:
     """A text stream on which whatever is printed is printable: also tracebacks, warnings and logs.
 
@@ -250,6 +274,18 @@ def guard_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w", encoding="utf-8", closefd=False))  # noqa: SIM115
         stream = getattr(sys, name)
+        raw = getattr(stream.buffer, "raw", stream.buffer) if type(stream) is io.TextIOWrapper else None
+        if isinstance(raw, io.FileIO):
+            stream.flush()
+            output = _Output(number, "w", closefd=False)
+            stream = io.TextIOWrapper(
+                # `python -u`, or PYTHONUNBUFFERED, has no buffer before it.
+                cast(IO[bytes], output) if raw is stream.buffer else io.BufferedWriter(output),
+                encoding=stream.encoding,
+                errors=stream.errors,
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
         if not isinstance(stream, PrintableStream):
             setattr(sys, name, PrintableStream(stream))
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 
-from trace_assets.errors import FULL_DISK, InputError, TraceError, Unavailable
+from trace_assets.errors import FULL_DISK, PRINTED, InputError, TraceError, Unavailable
 from trace_assets.records import Record
 from trace_assets.resources.model_files import enter, files_in, folders_of, listed_in
 from trace_assets.store.content import text_version
@@ -223,6 +223,11 @@ def explain(error: BaseException, home: Path) -> TraceError | None:
     causes = list(_causes(error))
     for one in causes:
         number = one.errno if isinstance(one, OSError) else None
+        if number is not None and _where(one, home) == PRINTED:
+            return Unavailable(
+                f"{PRINTED} cannot be written where it is sent to ({_reason(one)}), so it is not whole; what "
+                "was made is kept. Send it to a place with room and run the same command again."
+            )
         if number in (errno.ENOSPC, errno.EDQUOT) or _says_full(one, home):
             return Unavailable(
                 f"the disk is full ({_where(one, home)}): free some space and run the same command again; "
