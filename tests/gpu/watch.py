@@ -37,6 +37,8 @@ class Watch:
     sampling: Work = field(default_factory=Work)
     learning: Work = field(default_factory=Work)
     loading: Work = field(default_factory=Work)
+    tell: Callable[[str, float], None] = lambda what, seconds: None
+    """Is told of each batch that was played and each adapter that was handed over, as it happens."""
 
     @contextmanager
     def on(self, policy: type) -> Iterator[None]:
@@ -51,8 +53,10 @@ class Watch:
         play, step, load = Run._play, LiveRowTrainer.training_step, policy.load_weights
 
         def played(run: Any, tasks: Any, batch: str) -> Any:
+            before = self.sampling.seconds
             with self._measured(self.sampling):
                 rows = play(run, tasks, batch)
+            self.tell(f"{len(rows)} episodes of {batch}", self.sampling.seconds - before)
             for row in rows:
                 own, length = sum(row.own), len(row.prompt_ids) + len(row.completion_ids)
                 self.sampling.tokens += own
@@ -79,8 +83,11 @@ class Watch:
             return batch
 
         def loaded(sampler: Any, *rest: Any, **more: Any) -> Any:
+            before = self.loading.seconds
             with self._measured(self.loading):
-                return load(sampler, *rest, **more)
+                made = load(sampler, *rest, **more)
+            self.tell(f"adapter {self.loading.times} handed over", self.loading.seconds - before)
+            return made
 
         prepare = LiveRowTrainer._prepare_inputs
         changes: list[tuple[Any, str, Callable[..., Any], Callable[..., Any]]] = [

@@ -150,12 +150,13 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     """Return what one step takes on one device.
 
     Activations with gradient checkpointing: one residual stream a layer, all of one layer while it is
-    computed again, a tile of the logits, and the gradient of the last hidden states in fp32. Without it: all
-    of every layer. Attention is taken to keep no matrix of tokens x tokens.
+    computed again and as much for the gradients that go back through it, a tile of the logits, and the
+    gradient of the last hidden states in fp32. Without it: all of every layer. Attention is taken to keep no
+    matrix of tokens x tokens. PEFT adds up the first weight of a layer's experts with its adapter before they
+    are used; that sum has a gradient of its size. (Measured steps are in docs/gpu.md.)
 
     Where the model is divided (FSDP) each process keeps its part of weights and adapter, and has whole the
-    layer that is computed, the next one, the sum of the first with its adapter (PEFT makes that of the
-    experts before they are used), and the embedding and output layers.
+    layer that is computed, the next one, and the embedding and output layers.
 
     Args:
         shape: The model.
@@ -165,7 +166,7 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     >>> memory = step_memory(SHAPES["qwen3-4b"], Training(bf16=True, lora_rank=16, micro_batch=1,
     ...                      gradient_checkpointing=True, concurrency=16), 8192)
     >>> [round(part / GIB, 1) for part in (memory.weights, memory.adapter, memory.cache, memory.activations)]
-    [7.5, 0.5, 18.0, 2.6]
+    [7.5, 0.5, 18.0, 3.5]
     """
     size = 2 if section.bf16 else 4
     rows = section.micro_batch or section.tasks_per_iteration * section.group_size // section.processes
@@ -176,7 +177,9 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
     wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim
     layer = tokens * size * (6 * shape.hidden + 2 * wide + 3 * inner)
     residual = tokens * size * shape.hidden * shape.layers
-    kept = residual + layer if section.gradient_checkpointing else residual + shape.layers * layer
+    kept = residual + layer * (2 if section.gradient_checkpointing else 1 + shape.layers)
+    # Gate and up projection are one weight.
+    experts = shape.experts * 2 * shape.hidden * shape.inner * size
     tile = min(tokens, TILE[0]) * min(shape.vocabulary, TILE[1]) * size
     logits = tile + tokens * shape.hidden * (size + 4)
     return Memory(
@@ -184,8 +187,8 @@ def step_memory(shape: Shape, section: Training, episode_tokens: int) -> Memory:
         adapter=16 * shape.adapter(section.lora_rank) // parts,
         engine=0 if elsewhere else shape.parameters * size,
         cache=0 if elsewhere else shape.cache(section.concurrency * episode_tokens) * size // 2,
-        activations=kept + logits,
-        gathered=(3 * shape.layer + shape.embeddings) * size if section.shard else 0,
+        activations=kept + logits + 2 * experts,
+        gathered=(2 * shape.layer + shape.embeddings) * size if section.shard else 0,
     )
 
 

@@ -180,7 +180,8 @@ def _experts(asked: Asked, common: dict[str, Any]) -> None:
         index = next(
             value for value in given if isinstance(value, torch.Tensor) and not value.is_floating_point()
         )
-        routed.append(set(index.flatten().tolist()))
+        # The last token has no loss: an expert that is routed to by it alone learns nothing.
+        routed.append(set(index.reshape(-1, index.shape[-1])[:-1].flatten().tolist()))
 
     layers = model.get_base_model().model.layers
     hooks = [layer.mlp.experts.register_forward_pre_hook(note, with_kwargs=True) for layer in layers]

@@ -126,12 +126,17 @@ def train_with(asked: Asked, sampler: str, name: str, share: float = 0.35) -> No
     )
     out = asked.scratch / f"{folder.name}-{sampler}"
     shutil.rmtree(out, ignore_errors=True)
-    watch, began = Watch(), time.perf_counter()
+    what = f"{name}, training with the sampler '{sampler}'"
+    began = time.perf_counter()
+    watch = Watch(
+        tell=lambda done, seconds: asked.row(
+            f"{what}: {done}", seconds, "s", f"{time.perf_counter() - began:.0f} s after the start"
+        )
+    )
     with watch.on(ServerSampler if sampler == "server" else VllmPolicy):
         points = _train(train_adapter, name, target, folder, section, out)
     whole = time.perf_counter() - began
     sampling, learning, loading = watch.sampling, watch.learning, watch.loading
-    what = f"{name}, training with the sampler '{sampler}'"
     asked.row(f"{what}: whole", whole, "s", "two iterations, starts and held-out episodes")
     iteration = (sampling.seconds + learning.seconds) / len(points) + loading.seconds / loading.times
     each = sampling.read // max(1, section.tasks_per_iteration * section.group_size * len(points))
