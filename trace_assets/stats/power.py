@@ -60,7 +60,10 @@ class GapDesign:
         if not 0 < self.pass_rate < 1:
             raise ValueError(f"the pass rate must be between 0 and 1, got {self.pass_rate}")
         if not 0 < self.gap <= 1 - self.er_passed or self.er_passed < 0:
-            raise ValueError(f"a gap of {self.gap} does not fit an ER+ of {self.er_passed}: their sum is ER-")
+            raise ValueError(
+                f"a gap of {self.gap} does not fit an ER+ of {self.er_passed}: their sum is ER-, a share of "
+                "at most 1 (30 points are 0.3)"
+            )
         if not 0 < self.coverage <= self.er_failed:
             raise ValueError(
                 f"a coverage of {self.coverage} cannot be above ER-, which is {self.er_failed:.2f} here"
@@ -211,7 +214,10 @@ class GainDesign:
 
     def __post_init__(self) -> None:
         if not 0 < self.base_rate < 1 or not 0 < self.base_rate + self.gain < 1 or self.gain == 0:
-            raise ValueError(f"a gain of {self.gain} does not fit a base rate of {self.base_rate}")
+            raise ValueError(
+                f"a gain of {self.gain} does not fit a base rate of {self.base_rate}: their sum is a share "
+                "between 0 and 1 (10 points are 0.1)"
+            )
         if not abs(self.gain) <= self.differing <= 1:
             raise ValueError(
                 f"a gain of {self.gain} needs a discordance between {abs(self.gain)} and 1, "

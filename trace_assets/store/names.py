@@ -44,9 +44,11 @@ def chosen_name(kind: str, wanted: str, known: Mapping[str, str] | Collection[st
     kinds = kind[:-1] + "ies" if kind.endswith("y") else kind + "s"
     if fitting:
         raise InputError(f"several {kinds} {how} '{wanted}': {_listed(fitting)}; name one of them.")
+    if not names:
+        raise InputError(f"no {kind} is called '{wanted}': there are no {kinds} in this study yet.")
     raise InputError(
         f"no {kind} is called '{wanted}'{did_you_mean(wanted, sorted(names))}"
-        f" There are {_listed(sorted(names)) or 'none'}."
+        f" There are {_listed(sorted(names))}."
     )
 
 
