@@ -58,7 +58,7 @@ def test_names_stand_for_assets_and_their_partitions(study: Study) -> None:
     ("name", "words"),
     [
         ("adaptor", "no asset 'adaptor'"),
-        ("adapter[x]", "There are none"),
+        ("adapter[x]", "there are no partitions"),
         ("tasks[embeded]", "There are embedded"),
         ("tasks[embedded", "lacks its closing bracket"),
         ("routing[x]", "'routing' has no partitions"),
