@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import signal
@@ -142,6 +143,16 @@ def test_what_a_server_lacks_is_said_in_one_sentence(
             train(words, base, tmp_path / "words", section)
     assert "\n" not in str(raised.value)
     assert server.adapters == {}, "an adapter was left with the server"
+
+
+def test_the_client_walks_through_no_prompt(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    """The client looks at each item of what is not `extra_body`: nine tenths of a batch on an H200."""
+    with PretendVllm(base) as server:
+        sampler = ServerSampler(base, [server.url], tmp_path)
+        body = sampler._body("base", list(range(4000)), 8, seed=1)
+        asyncio.run(sampler.close())
+    walked = {name: value for name, value in body.items() if name != "extra_body"}
+    assert len(str(walked)) < 1000 and body["extra_body"]["prompt"] == list(range(4000))
 
 
 @pytest.mark.ci

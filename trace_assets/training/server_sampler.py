@@ -180,7 +180,7 @@ class ServerSampler(TokenPolicy):
     def _body(self, model: str, ids: list[int], max_tokens: int, seed: int) -> dict[str, Any]:
         return {
             "model": model,
-            "prompt": ids,
+            "prompt": "",  # the ids are below: the client walks through every item of what is here
             "max_tokens": max_tokens,
             "temperature": self.temperature,
             "seed": seed,
@@ -188,6 +188,7 @@ class ServerSampler(TokenPolicy):
             **_UNSHAPED,
             "extra_body": {
                 **_UNSHAPED_BY_VLLM,
+                "prompt": ids,
                 "return_token_ids": True,
                 "stop_token_ids": sorted(self.ends),
             },
