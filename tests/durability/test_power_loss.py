@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.durability.crash_layer import VARIANTS, CrashLayer, Tree, fingerprint, lay
 from tests.durability.small_home import TOLD, Small, quick_models, simulation_file
 from trace_assets.errors import InputError
+from trace_assets.formats.problem import Problem
 from trace_assets.orchestration import recovery
 from trace_assets.records import TABLES
 from trace_assets.store.content import frame_version
 from trace_assets.store.manifest import manifest_of
+from trace_assets.workflows.ingest_notes import keep_notes_on, notes_on_files
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +113,20 @@ def test_a_home_goes_on_after_a_power_cut_at_any_moment(
     print(f"{len(layer.steps)} steps, {len(found)} states, of which {len(found[part::PARTS])} here")
     for name, tree in found[part::PARTS]:
         goes_on(small, layer, name, tree, wanted)
+
+
+def test_what_was_said_of_files_is_kept_whole_at_every_cut(tmp_path: Path) -> None:
+    layer, inbox = CrashLayer(tmp_path / "home"), tmp_path / "home" / "inbox"
+    laid, after = {"a": "1", "b": "1"}, list[int]()
+    with layer.listening():
+        for said in ("a", "b"):
+            problem = Problem(path=f"/{said}.jsonl", message=said, severity="notice")
+            keep_notes_on(inbox, [problem], {f"/{said}.jsonl": [said]}, laid)
+            after.append(len(layer.steps))
+    wanted: list[list[str]] = [[], ["a"], ["a", "b"]]
+    for number, step in enumerate(layer.steps):
+        done = sum(number >= one - 1 for one in after)
+        for variant in VARIANTS:
+            lay(layer.root, layer.tree(number, variant))
+            found = sorted(one.message for one in notes_on_files(inbox, laid))
+            assert found in wanted[done : done + 2], f"after {number} ({step.call}), {variant}"

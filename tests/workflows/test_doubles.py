@@ -194,3 +194,15 @@ def test_doubles_that_an_earlier_version_let_in_stay_until_they_are_taken_away_a
     stores: list[tuple[str, Store]] = [(batch, inbox(study, batch)) for batch in batches(study)]
     (double,) = find_doubles(stores)
     assert (double.batch, double.of, len(double.ids), double.by_chance) == ("two", "one", 4, False)
+
+
+def test_policies_whose_names_differ_in_capitals_or_blanks_alone_are_told(
+    study: Study, tmp_path: Path
+) -> None:
+    rows = [run_of(n, model="gpt-4o", target="desk") for n in range(3)]
+    assert notices(ingest(study, [lines(tmp_path / "one.jsonl", rows)])) == []
+    more = [run_of(n, model=name, target="desk") for n in (4, 5) for name in ("GPT-4o", "gpt-4o-mini")]
+    (said,) = notices(ingest(study, [lines(tmp_path / "two.jsonl", more)]))
+    assert said.startswith('of desk there are the policies "GPT-4o" (2 runs) and "gpt-4o" (3 runs): ')
+    other = [run_of(n, model="another", target="desk") for n in (6, 7)]
+    assert notices(ingest(study, [lines(tmp_path / "three.jsonl", other)])) == [], "once was enough"

@@ -27,6 +27,7 @@ Kind = Literal[
     "duplicate",  # the same trajectory again
     "held",  # another batch has it already
     "other_task",  # a task of the same name reads otherwise
+    "policies_alike",  # two policies whose names differ in capitals or blanks alone
     "unknown_format",  # not a file that can be read
     "unreadable",  # the file cannot be opened
     "too_large",  # reading it would take more memory than is allowed

@@ -6,9 +6,10 @@ is about the others, which are called by their file and their place in it: what 
 
 from __future__ import annotations
 
+import json
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -301,3 +302,33 @@ def _others_differ(batch: str, of: str, both: Sequence[tuple[_Row, _Row]], rows:
     if len(rest) == 2:
         return not rest[0].join(rest[1], on=_SAME_RUN, how="semi", nulls_equal=True).is_empty()
     return bool(rest[0].select(_SAME_RUN).is_duplicated().any())
+
+
+def policies_alike(given: Iterable[tuple[str, Store]], new: Collection[str], path: Path) -> Iterator[Problem]:
+    """Tell of policies of a target whose names differ in capitals or blanks alone: they are counted as two.
+
+    They are not made one: a person may have meant two, and knows it.
+
+    Args:
+        given: Batches and where they lie.
+        new: Those that have just come in: what none of them has was told before.
+        path: The file that is told of.
+    """
+    runs: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    came = set()
+    for batch, store in given:
+        if not store.has(TrajectoryHead):
+            continue
+        counted = store.scan(TrajectoryHead).group_by("target", "policy").len().collect()
+        for target, policy, n in counted.iter_rows():
+            key = (target, "".join((policy or "").split()).casefold())
+            runs[key][policy or ""] += n
+            came |= {key} if batch in new else set()
+    for key, names in sorted(runs.items()):
+        if len(names) > 1 and key in came:
+            told = " and ".join(f"{json.dumps(name)} ({n:,} runs)" for name, n in sorted(names.items()))
+            message = (
+                f"of {key[0]} there are the policies {told}: the names differ in capitals or blanks alone "
+                "and count as different agents. Where they are one, write its name alike and ingest again"
+            )
+            yield Problem(path=str(path), message=message, severity="notice", kind="policies_alike")

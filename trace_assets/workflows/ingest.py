@@ -6,7 +6,7 @@ import json
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +39,7 @@ from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.doubles import Double, find_doubles, tell_doubles
+from trace_assets.workflows.doubles import Double, find_doubles, policies_alike, tell_doubles
 from trace_assets.workflows.earlier_batch import lacking, sources_of
 from trace_assets.workflows.ingest_notes import keep_notes_on, notes_on_files
 from trace_assets.workflows.watched_folder import file_digest, signature
@@ -152,6 +152,11 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
             for problem in tell_doubles(doubles, given):
                 outcome.problems.add(problem)
             _lay_all(study, read, place, outcome, files, again)
+        if outcome.new:
+            laid = [(batch, inbox(study, batch)) for batch in batches(study)]
+            with suppress(InputError):  # of a damaged batch: whoever looks at the files is told
+                for problem in policies_alike(laid, outcome.new, rest[0]):
+                    outcome.problems.add(problem)
         own = [problem for problem in outcome.problems if problem.path not in outcome.skipped]
         absolute = [
             problem.model_copy(update={"path": str(Path(problem.path).absolute())}) for problem in own

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from trace_assets.formats.problem import Problem
 from trace_assets.records import Record
-from trace_assets.store.files import replacing_file
+from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.store.lines import sealed, unsealed
 
 FILE = ".told.json"
@@ -58,7 +58,7 @@ def keep_notes_on(
             new[name] = sealed(note.model_dump_json()).decode().rstrip("\n")
     kept = {name: text for name, text in notes.items() if name not in said} | new
     if kept != notes:
-        inbox.mkdir(parents=True, exist_ok=True)
+        make_folder(inbox)  # synced: a power cut would take the folder, and what is noted, with its name
         with replacing_file(inbox / FILE) as partial:
             partial.write_text(json.dumps(kept), encoding="utf-8")
 
