@@ -59,7 +59,7 @@ class Family:
     """A detector family, as far as a pool needs one."""
 
     def __init__(self, name: str, norm: float = 0.5) -> None:
-        self.name, self.norm = name, norm
+        self.name, self.norm, self.mistake = name, norm, "missing_call"
 
 
 def pool_of(codes: np.ndarray) -> Pool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trace_assets.diagnosis.contrast import can_be_tested
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal, Transcript
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.lineage import CHILDREN, joined, label_with, parents
+from trace_assets.diagnosis.detectors.lineage import joined, label_with, parents, speaks_of_all
 from trace_assets.diagnosis.detectors.transcript import Step
 from trace_assets.diagnosis.detectors.values import flat
 from trace_assets.diagnosis.label_matrix import CODES, LACKING, NA, NO_EVIDENCE, PRESENT, Codes
@@ -141,6 +141,11 @@ UNTESTED = 0.1
 MERGE_OVERLAP = 0.9
 """Two candidates are one when their labels agree on this share of the trajectories either is relevant to."""
 
+SAME_PLACE = 2
+"""Messages between two places that show one thing: a call, its answer, what was said of it."""
+MORE_EXACT = 0.5
+"""Of the runs that one speaks of, the share that another must speak of at most to be the more exact one."""
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -220,19 +225,31 @@ class Pool:
         """Return the supported rows without twins: of those that label nearly everything alike, one stands.
 
         It is that of the earliest family, and of one family that with the most support: outcomes do not
-        enter, so that how many findings there were to pick from is known without them.
+        enter, so that how many findings there were to pick from is known without them. Then one stands of
+        those that make the same kind of mistake of what nearly the same runs lack at the same place
+        (`one_event`), however many runs show them: they are one thing that happened, told twice. That is
+        the one of which fewer runs speak, of another family than the earlier one's far fewer.
         """
         rows = self.supported(min_support)
         family = {detector.name: place for place, detector in enumerate(FAMILIES)}
         # A parent gives way to a child that labels nearly everything alike.
-        first = [(family[self.detectors[row].name], CHILDREN in self.proposals[row].args) for row in rows]
+        first = [(family[self.detectors[row].name], speaks_of_all(self.proposals[row].args)) for row in rows]
         support = (self.codes[rows] == LACKING).sum(axis=1)
+        relevant = (self.codes[rows] > NA).sum(axis=1)
         never = self.never[rows]
-        alike = twins(self.codes[rows]) & ~(never[:, None] & never[None])  # two duties that nobody does
+        apart = never[:, None] & never[None]  # two duties that nobody does
+        alike = twins(self.codes[rows]) & ~apart
+        kinds = np.array([self.detectors[row].mistake for row in rows])
+        told_twice = one_event(self.codes[rows], self.evidence[rows]) & ~apart
+        told_twice &= kinds[:, None] == kinds[None]
         kept: list[int] = []
         for place in sorted(range(len(rows)), key=lambda one: (first[one], -support[one], one)):
-            if not alike[place, kept].any():
-                kept.append(place)
+            if alike[place, kept].any():
+                continue
+            same = [one for one in kept if told_twice[place, one]]
+            share = {one: 1.0 if first[one][0] == first[place][0] else MORE_EXACT for one in same}
+            if all(relevant[place] < share[one] * relevant[one] for one in same):
+                kept = [one for one in kept if one not in same] + [place]
         return rows[sorted(kept)]
 
     def normed(self, min_support: int) -> tuple[Codes, NDArray[np.float64]]:
@@ -324,3 +341,26 @@ def twins(codes: Codes, others: Codes | None = None) -> NDArray[np.bool_]:
     one, other = (codes > NA).astype(np.float32), (second > NA).astype(np.float32)
     either = one.sum(axis=1)[:, None] + other.sum(axis=1)[None] - one @ other.T
     return np.asarray(agree >= MERGE_OVERLAP * either - 1e-3)
+
+
+def one_event(codes: Codes, evidence: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return which rows nearly the same trajectories lack, shown by the same place in nearly all of these.
+
+    Args:
+        codes: Shape `(rows, trajectories)`.
+        evidence: First message that shows a lack, same shape.
+
+    >>> shown = np.array([[4, 9, 0], [5, 8, 0], [1, 1, 0]], dtype=np.int32)
+    >>> one_event(np.array([[2, 2, 0], [2, 2, 1], [2, 2, 1]], dtype=np.int8), shown)[0].tolist()
+    [True, True, False]
+    """
+    lacking = codes == LACKING
+    shared = lacking.astype(np.float32) @ lacking.astype(np.float32).T
+    n = lacking.sum(axis=1)
+    found = shared >= MERGE_OVERLAP * (n[:, None] + n[None] - shared) - 1e-3
+    for one, other in np.argwhere(found & (shared > 0)):
+        both = lacking[one] & lacking[other]
+        places = evidence[one, both].astype(np.int64), evidence[other, both]
+        near = (np.abs(places[0] - places[1]) <= SAME_PLACE) & (places[1] != NO_EVIDENCE)
+        found[one, other] = near.mean() >= MERGE_OVERLAP
+    return np.asarray(found & (shared > 0))

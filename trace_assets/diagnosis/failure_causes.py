@@ -14,7 +14,7 @@ from typing import Any
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
 from trace_assets.diagnosis.detectors import FAMILIES
-from trace_assets.diagnosis.detectors.lineage import CHILDREN
+from trace_assets.diagnosis.detectors.lineage import speaks_of_all
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.diagnosis.thresholds import restates_outcome
@@ -124,7 +124,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 not _is_case(by_id[label.capability_id]) and bool(breadth),
                 not fits(by_id[label.capability_id], label, diffs),
                 # The child says it more exactly than its parent.
-                CHILDREN in by_id[label.capability_id].detector_args or label.capability_id in parents,
+                speaks_of_all(by_id[label.capability_id].detector_args) or label.capability_id in parents,
                 breadth.get(label.capability_id, 0),
                 *_first(label, diagnosed, relevant),
                 _follows(label, lacks[row.trajectory_id], by_id),

@@ -194,8 +194,8 @@ def test_what_the_user_called_neither_fails_nor_recovers() -> None:
     assert labelled(family, {"tool": "cancel_order"}, REFUND, broke, call("cancel_order")) == Finding("NA")
 
 
-RED = call("shell", "1 failed", error=True, command="cd /app && python -m pytest -q")
-GREEN = call("shell", "1 passed", command="/usr/bin/pytest tests")
+RED = call("shell", "1 failed", error=True, command="cd /app && python -m mypy -q")
+GREEN = call("shell", "1 passed", command="/usr/bin/mypy tests")
 LISTED = call("shell", "a.py", command="ls")
 
 
@@ -207,25 +207,25 @@ def test_each_program_that_a_tool_runs_counts_alone() -> None:
         ("any",),
         ("ls",),
         ("ls", "ls"),
-        ("pytest",),
-        ("pytest", "pytest"),
+        ("mypy",),
+        ("mypy", "mypy"),
     ]
     assert found[-1] == Proposal(
-        args={"tool": "pytest", "program": "pytest"},
-        name="Recover from a failure of pytest",
+        args={"tool": "mypy", "program": "mypy"},
+        name="Recover from a failure of mypy",
         description=(
-            "When pytest reports a failure, mend its cause and run it again until it succeeds, before going "
+            "When mypy reports a failure, mend its cause and run it again until it succeeds, before going "
             "on to the end."
         ),
-        subject=("pytest", "pytest"),
+        subject=("mypy", "mypy"),
     )
     assert family.propose(corpus(*[[RED, RED, RED]] * 2, [lost])) == [], "none failed in three trajectories"
-    of_pytest = {"tool": "", "program": "pytest"}
-    assert labelled(family, of_pytest, RED, LISTED) == Finding(
-        "LACKING", (1,), "pytest failed and never succeeded afterwards"
+    of_mypy = {"tool": "", "program": "mypy"}
+    assert labelled(family, of_mypy, RED, LISTED) == Finding(
+        "LACKING", (1,), "mypy failed and never succeeded afterwards"
     )
-    assert labelled(family, of_pytest, RED, LISTED, GREEN, lost).evidence == (1, 5)
-    assert labelled(family, of_pytest, lost, GREEN) == Finding("NA")
+    assert labelled(family, of_mypy, RED, LISTED, GREEN, lost).evidence == (1, 5)
+    assert labelled(family, of_mypy, lost, GREEN) == Finding("NA")
     assert labelled(family, {"tool": ""}, lost, GREEN).label == "LACKING"
 
 

@@ -10,6 +10,7 @@ from trace_assets.diagnosis.detectors.argument_values import StaleValue, Unsuppo
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
+from trace_assets.diagnosis.detectors.deleted_files import UnaskedDeletion
 from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
 from trace_assets.diagnosis.detectors.missing_looks import (
@@ -48,6 +49,7 @@ FAMILIES: tuple[Detector, ...] = (
     ObjectUntouched(),
     OtherRecordTaken(),
     DescribedRecordLeft(),
+    UnaskedDeletion(),
     UnsupportedArgument(),
     StaleValue(),
     EndedWithWorkOpen(),

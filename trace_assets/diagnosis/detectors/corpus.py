@@ -12,8 +12,9 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.shell import names_file, shows
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
-from trace_assets.diagnosis.detectors.values import leaves, time_of
+from trace_assets.diagnosis.detectors.values import command_line, leaves, time_of
 from trace_assets.diagnosis.detectors.verbs import BEGINS, verb_of
 from trace_assets.diagnosis.detectors.wording import deed, spoken
 from trace_assets.records import ToolSpec
@@ -35,6 +36,10 @@ MIN_DEMANDING = 3
 """Tasks that must demand a tool that nobody calls, and say the word, for the word to ask for it."""
 _IDENTIFIER = re.compile(r"(?<![\w.])[a-z]+(?:_[a-z0-9]+)+(?![\w.]*\w)")
 """What a policy writes as programs write names."""
+MOSTLY = 0.8
+"""Share of a tool's calls that must name a file for it to edit files."""
+_EDITS = re.compile(r"\b(?:apply|change|create|edit|insert|modify|patch|replace|update|write)\b")
+_TESTS = re.compile(r"\Atests?\b|\b(?:execute|run) (?:\w+ )*tests?\b")
 MIN_SAID = 4
 """Tasks in which a word must have been said before the tool was called."""
 
@@ -178,6 +183,34 @@ class Corpus:
     def reading(self) -> frozenset[str]:
         """Tools that only look."""
         return frozenset(self.tools) - self.mutating
+
+    @cached_property
+    def edits(self) -> list[str]:
+        """What the agent edits files with, most used first: a command line, a tool that is given a path."""
+        own = [step for one in self.transcripts for step in one.steps if not step.by_user]
+        calls = Counter(step.tool for step in own)
+        about = Counter(step.tool for step in own if names_file(step.given))
+        return [
+            tool
+            for tool, count in calls.most_common()
+            if tool in self.mutating and _EDITS.search(spoken(tool)) and about[tool] >= MOSTLY * count
+        ]
+
+    @cached_property
+    def runs(self) -> list[str]:
+        """What the agent runs programs with that do more than show a file: a build, a script."""
+        lines: dict[str, list[str]] = {}
+        for one in self.transcripts:
+            for step in one.steps:
+                lines.setdefault(step.tool, []).append(command_line(step.arguments))
+        shown = {tool for tool, own in lines.items() if any(not line or shows(line) for line in own)}
+        return sorted(self.reading & lines.keys() - shown)
+
+    @cached_property
+    def tests(self) -> list[str]:
+        """What the agent runs tests with, most used first."""
+        own = Counter(step.tool for one in self.transcripts for step in one.steps if not step.by_user)
+        return [tool for tool, _ in own.most_common() if tool in self.reading and _TESTS.search(spoken(tool))]
 
     @cached_property
     def _values(self) -> dict[str, dict[str, list[str]]]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from trace_assets.diagnosis.detectors.shell import line_deed
 from trace_assets.diagnosis.detectors.values import command_line, program_of
 from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
 
@@ -76,6 +77,8 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
 
     >>> told_apart("bash", {"command": "cd /app && git commit -m x"}), told_apart("get_order", {"id": "K1"})
     ('git_commit', 'get_order')
+    >>> told_apart("run", {"command": "sed -i s/a/b/ m.py"}), told_apart("run", {"command": "npm test"})
+    ('edit_file', 'run_tests')
     >>> told_apart("editor", {"command": "view", "path": "a.py"})
     'view'
     >>> told_apart("act", {"action": "take mug 1 from shelf 2"}), told_apart("mcp__shop__get_it", {"id": 1})
@@ -101,6 +104,8 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
         return "_".join(word.lower() for word in order.groups() if word)
     if set(lower) & _CODE and (called := _CALLED_LAST.findall(str(lower[next(iter(set(lower) & _CODE))]))):
         return str(called[-1])
+    if done := line_deed(command_line(arguments)):
+        return done
     if (program := program_of(arguments)) and re.fullmatch(r"[\w.+-]{1,24}", program):
         return _of_program(program, arguments)
     own = _REQUEST.match(tool)

@@ -68,6 +68,11 @@ WIDER = 1.5
 """By how much more runs a parent must lack than its largest child to say more than that."""
 
 
+def speaks_of_all(args: Mapping[str, Any]) -> bool:
+    """Tell whether an instance is about all tools: another of its family says it more exactly."""
+    return CHILDREN in args or args == {"tool": ""}
+
+
 def label_with(detector: Detector, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
     """Label one trajectory with a proposal of a family, a parent or not."""
     children = args.get(CHILDREN)

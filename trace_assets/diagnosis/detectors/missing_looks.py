@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic_core import from_json
@@ -311,10 +311,15 @@ LOOKED = 0.8
 """Share of these in which a look mostly follows."""
 
 
+TESTED = 0.5
+"""Share of the tasks with an edit in which tests mostly follow the last one."""
+
+
 class UnverifiedWrite:
     """After the last successful write, no reading tool is called before the conversation ends.
 
-    Relevant when something was written. Handing the conversation over is no change to be verified.
+    Relevant when something was written. Handing the conversation over is no change to be verified. Who edits
+    files and runs tests has to run them after the last edit: a look at what was written tells nothing.
     Arguments: `writes`, `reads` (tool names).
     """
 
@@ -335,7 +340,27 @@ class UnverifiedWrite:
                 "the user that all is well or ending the conversation."
             ),
         )
-        return [every, *(self._after(tool, corpus) for tool in writes if self._is_looked_after(tool, corpus))]
+        tested = self._tested(corpus)
+        each = [tool for tool in writes if not (tested and tool in corpus.edits)]
+        after = [self._after(tool, corpus) for tool in each if self._is_looked_after(tool, corpus)]
+        return [every, *after, *tested]
+
+    def _tested(self, corpus: Corpus) -> list[Proposal]:
+        edits, tests = corpus.edits, corpus.tests
+        runs = sorted({*tests, *corpus.runs})
+        if not edits or not tests or not self._is_followed(edits, runs, corpus, TESTED):
+            return []
+        return [
+            Proposal(
+                args={"writes": edits, "reads": runs},
+                name=f"{title(imperative(tests[0]))} after {gerund(edits[0])}",
+                description=(
+                    f"After the last '{spoken(edits[0])}', use '{spoken(tests[0])}', and go on until it "
+                    "succeeds, before saying that it is done or ending."
+                ),
+                subject=(edits[0], tests[0]),
+            )
+        ]
 
     def _after(self, tool: str, corpus: Corpus) -> Proposal:
         return Proposal(
@@ -350,15 +375,20 @@ class UnverifiedWrite:
 
     def _is_looked_after(self, tool: str, corpus: Corpus) -> bool:
         """Tell whether a look follows a write in most tasks, where other writes are not looked after."""
+        return self._is_followed([tool], corpus.reading, corpus, LOOKED)
+
+    def _is_followed(
+        self, writes: Collection[str], reads: Collection[str], corpus: Corpus, share: float
+    ) -> bool:
         used, looked = set[str](), set[str]()
         for one in corpus.transcripts:
-            ends = [step.end for step in one.calls(tool, ok=True)]
+            ends = [step.end for step in one.steps if step.tool in writes and not step.failed]
             if not ends:
                 continue
             used.add(one.task_id)
-            if any(step.index > ends[-1] and step.tool in corpus.reading for step in one.steps):
+            if any(step.index > ends[-1] and step.tool in reads for step in one.steps):
                 looked.add(one.task_id)
-        return len(used) >= MIN_TASKS and len(looked) >= LOOKED * len(used)
+        return len(used) >= MIN_TASKS and len(looked) >= share * len(used)
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""

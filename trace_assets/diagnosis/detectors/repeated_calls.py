@@ -66,7 +66,8 @@ class UnrecoveredError:
     """A call of the tool failed, and no later call of it by the agent succeeded.
 
     Of a tool that runs programs each program counts by itself: red tests are not mended by listing files.
-    Relevant when a call of it failed. Arguments: `tool` (empty for any tool), and `program` of such a tool.
+    Relevant when a call of it failed. Arguments: `tool` (empty for any tool), and `program` of such a tool;
+    of what runs tests `edits`: an edit answers red tests, and that nobody ran them after it is another lack.
     """
 
     name = "unrecovered_error"
@@ -80,10 +81,24 @@ class UnrecoveredError:
             failed = [step for step in one.steps if step.failed and not step.by_user]
             tools = {(step.tool, "") for step in failed}
             failures.update(tools | {(step.tool, program_of(step.arguments)) for step in failed})
-        known = sorted(pair for pair, count in failures.items() if count >= MIN_FAILURES)
-        return [self._proposal(*pair) for pair in ([("", ""), *known] if known else [])]
+        known = sorted(
+            (tool, program)
+            for (tool, program), count in failures.items()
+            if count >= MIN_FAILURES and not (program and tool in corpus.tests)  # tests are one deed
+        )
+        return [self._proposal(*pair, corpus) for pair in ([("", ""), *known] if known else [])]
 
-    def _proposal(self, tool: str, program: str) -> Proposal:
+    def _proposal(self, tool: str, program: str, corpus: Corpus) -> Proposal:
+        if tool in corpus.tests:
+            return Proposal(
+                args={"tool": tool, "edits": corpus.edits},
+                name="Mend what makes tests fail before ending",
+                description=(
+                    "When tests fail, mend the cause and run them again until they pass, before saying that "
+                    "it is done or ending."
+                ),
+                subject=(tool,),
+            )
         what = f"a refused attempt to {imperative(tool)}" if tool else "a refused call"
         if program:
             what = f"a failure of {program}"
@@ -111,15 +126,26 @@ class UnrecoveredError:
         steps = transcript.calls(args["tool"]) if args["tool"] else transcript.steps
         if program := args.get("program"):
             steps = [step for step in steps if program_of(step.arguments) == program]
+        edits = set(strings(args.get("edits", ())))
+        steps = sorted(
+            [*steps, *(step for step in transcript.steps if step.tool in edits)], key=lambda step: step.index
+        )
         open_errors: dict[str, int] = {}
+        answered: dict[str, int] = {}
         seen: list[int] = []
         for step in steps:
             if step.by_user:
                 continue
-            if step.failed:
+            if step.tool in edits:
+                if not step.failed:
+                    answered |= open_errors
+                    open_errors.clear()
+            elif step.failed:
                 open_errors.setdefault(step.tool, step.end)
-            elif step.tool in open_errors:
-                seen += [open_errors.pop(step.tool), step.end]
+            elif step.tool in open_errors or step.tool in answered:
+                seen += [(answered | open_errors)[step.tool], step.end]
+                open_errors.pop(step.tool, None)
+                answered.pop(step.tool, None)
         if open_errors:
             return lacking(
                 f"{', '.join(open_errors)} failed and never succeeded afterwards", *open_errors.values()

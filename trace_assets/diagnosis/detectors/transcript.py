@@ -16,8 +16,10 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.deeds import PATHS, named_in_path, says_deed, told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, files_of, quotes
 from trace_assets.diagnosis.detectors.values import (
     categorical,
+    command_line,
     flat,
     leaves,
     program_failed,
@@ -72,7 +74,9 @@ class Step:
     @property
     def given(self) -> Mapping[str, Any]:
         """Its arguments, those in objects by their own names however deep they stand."""
-        return {**named_in_path(self.arguments), **flat(self.arguments)}
+        line = command_line(self.arguments) if self.tool in FILE_DEEDS else ""
+        named = next(files_of(line), "")
+        return {**named_in_path(self.arguments), **flat(self.arguments), **({"file": named} if named else {})}
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -89,7 +93,9 @@ class Step:
 
     def is_about(self, name: str) -> bool:
         """Tell whether the call is given a normalised value, whether or not it looks like an identifier."""
-        return name in self.objects or any(name == normal(value) for _, value in leaves(self.arguments))
+        if name in self.objects or any(name == normal(value) for _, value in leaves(self.arguments)):
+            return True
+        return name in files_of(command_line(self.arguments))
 
     @property
     def end(self) -> int:
@@ -148,10 +154,7 @@ class Transcript:
                         tool=told_apart(call.name, call.arguments, pages),
                         arguments=call.arguments,
                         by_user=message.role == "user",
-                        failed=reply is None
-                        or reply.is_error
-                        or tells_error(text)
-                        or (runs_programs(call.arguments) and program_failed(text)),
+                        failed=reply is None or reply.is_error or _tells_failure(text, call.arguments),
                         result=printed(text),
                         objects=frozenset(
                             normal(value) for value in _named_in_call(call.arguments) if looks_like_id(value)
@@ -381,6 +384,22 @@ def _named_in_call(arguments: Mapping[str, Any]) -> Iterator[Any]:
         yield value
         if program_of(arguments) and isinstance(value, str) and " " in value:
             yield from re.findall(r"[^\s'\";|&]+", value[:_LINE])
+            yield from files_of(value[:_LINE])
+
+
+_NO_PLACE = re.compile(
+    r"(?:the )?(?:(?:old|search)_?\w*|\w+ to (?:replace|search|find)|pattern) (?:was |were |is )?"
+    r"(?:not (?:found|unique)|did not (?:match|appear)|does not (?:match|exist))\b",
+    re.IGNORECASE,
+)
+"""How an editor says that it found no place for an edit."""
+
+
+def _tells_failure(text: str, arguments: Mapping[str, Any]) -> bool:
+    # What a program only shows may begin as an error does; one line alone is rather its own.
+    shown = quotes(command_line(arguments)) and "\n" in text.strip() and not text.startswith("{")
+    says = (tells_error(text) and not shown) or _NO_PLACE.match(text) is not None
+    return says or (runs_programs(arguments) and program_failed(text, arguments))
 
 
 _LINE = 400

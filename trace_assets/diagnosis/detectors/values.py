@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id
+from trace_assets.diagnosis.detectors.shell import FOREWORDS, quotes
 
 _ENVELOPE = frozenset(
     {
@@ -339,8 +341,8 @@ _PROGRAM_TEXT = re.compile(r"\n|[=({]|\b[a-z]\w*\.[a-z]|\bselect\b", re.IGNORECA
 _PROGRAM_FAILED = re.compile(
     r"\b[1-9]\d* (?:failed|failures?|errors?)\b|^(?:FAILED|FAIL|E {3})\b|\bBUILD FAILED\b|"
     r"\bexit(?:ed with)?(?: code| status)?:? [1-9]|command not found|No such file or directory|"
-    r"\bpermission denied\b|timed out after|^(?:fatal|npm ERR!|error(?:\[\w+\])?:)|"
-    r"^\w*(?:Error|Exception): ",
+    r"\bpermission denied\b|timed out after|\bfailed because\b|^(?:fatal|npm ERR!|E:|error(?:\[\w+\])?:)|"
+    r"^\w*(?:Error|Exception): |^\S+: (?:fatal )?error(?: \w+)?: |: No module named |<returncode>[1-9]",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -358,12 +360,6 @@ def runs_programs(arguments: Mapping[str, Any]) -> bool:
     )
 
 
-_FOREWORDS = re.compile(
-    r"^(?:\s*(?:cd\s+\S+\s*(?:&&|;)|sudo\s|env\s|time\s|timeout\s+\S+\s|\w+=\S*\s|(?:poetry|uv) run\s|npx\s|"
-    r"python[\d.]*\s+-m\s))+"
-)
-
-
 def program_of(arguments: Mapping[str, Any]) -> str:
     """Return the program that a call runs by a command line; empty where there is none.
 
@@ -371,13 +367,13 @@ def program_of(arguments: Mapping[str, Any]) -> str:
     ('pytest', '')
     """
     line = command_line(arguments)
-    words = _FOREWORDS.sub("", line).split()
+    words = FOREWORDS.sub("", line).split()
     return words[0].rpartition("/")[2].lower() if words else ""
 
 
 _COMMAND = frozenset({"bash", "cmd", "cmdline", "command", "command_line", "commands", "keystrokes", "shell"})
 _TYPED = frozenset({"input", "line", "text"})
-_TYPED_LINE = re.compile(r"[a-z][\w.+-]{1,20}(?: [\w./:=@\"'*{}$-]+)*\Z")
+_TYPED_LINE = re.compile(r"[a-z][\w.+-]{1,20}(?: [\w./:=@\"'*{}$<>|&;~-]+)*\Z")
 """A command line where the argument's name leaves it open: a program's name and what it is given."""
 
 
@@ -394,13 +390,33 @@ def command_line(arguments: Mapping[str, Any]) -> str:
     return ""
 
 
-def program_failed(text: str) -> bool:
+def program_failed(text: str, arguments: Mapping[str, Any] = MappingProxyType({})) -> bool:
     r"""Tell whether what a program wrote at its beginning or end says that it, or a test of it, failed.
+
+    Of a program that shows what stands elsewhere only its own words count: a log is full of errors.
 
     >>> program_failed("F...\n1 failed, 3 passed in 0.2s"), program_failed("4 passed"), program_failed("")
     (True, False, False)
+    >>> log, missing = "10:02 ERROR: 3 failed", "cat: app.log: No such file or directory"
+    >>> [program_failed(log, {"command": "cat app.log"}), program_failed(missing, {"command": "cat app.log"})]
+    [False, True]
+    >>> program_failed("a.ts(4,7): error TS2551: no such property", {"command": "npm run build"})
+    True
+    >>> program_failed("usermod: group 'dock' does not exist", {"command": "sudo usermod -aG dock kim"})
+    True
     """
-    return _PROGRAM_FAILED.search(f"{text[:_SHOWN]}\n{text[-_SHOWN:]}") is not None
+    program = program_of(arguments)
+    own = program and re.match(rf"(?:\S*/)?{re.escape(program)}: [^\n]*{_CANNOT}", text, re.IGNORECASE)
+    if quotes(command_line(arguments)):
+        # That nothing was found is no failure of a search.
+        ended = program not in _SEARCHES and _ENDED.search(text[-_SHOWN:])
+        return bool(own or ended or "command not found" in text[:_SHOWN])
+    return bool(own) or _PROGRAM_FAILED.search(f"{text[:_SHOWN]}\n{text[-_SHOWN:]}") is not None
+
+
+_CANNOT = r"(?:\bno such|not found|cannot|can't|could not|not exist|is a directory|invalid|denied|failed)\b"
+_ENDED = re.compile(r"exit(?:ed with)?(?: code| status)?:? [1-9]\d*\W*\Z|<returncode>[1-9]", re.IGNORECASE)
+_SEARCHES = frozenset({"diff", "find", "grep", "rg"})
 
 
 _SHOWN = 300
