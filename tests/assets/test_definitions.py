@@ -141,6 +141,7 @@ def test_both_ways_to_name_the_code_location_mean_one_module(project_root: Path)
     assert (project_root / named["working_directory"]).resolve() == project_root
 
 
+@pytest.mark.ci
 def test_loading_takes_no_torch_no_cluster_no_database_and_little_time(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.quick import one_of_each
 from tests.untrusted.hostile_server import KEY, TRICKS, HostileServer, body, said
 from trace_assets.errors import TraceError
 from trace_assets.policies.openai_connection import Connection, Retries
@@ -51,7 +52,23 @@ def outcome(connection: Connection) -> ServerFault | None:
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize("name", TRICKS)
+def _alike(name: str) -> str:
+    """Return what tells a trick apart: of statuses times contents each kind of status meets every content.
+
+    >>> _alike("307 Temporary Redirect to itself"), _alike("308 Permanent Redirect to itself")
+    ('to itself', 'to itself')
+    >>> _alike("429 Too Many with text"), _alike("429 Too Many with the key"), _alike("418 Teapot with text")
+    ('rate_limit with text', '429 Too Many with the key', 'request with text')
+    """
+    status, word, what = next(
+        (name.partition(f" {word} ") for word in ("to", "with") if f" {word} " in name), ("",) * 3
+    )
+    if not status[:3].isdigit() or what in ("another host", "the key"):
+        return name
+    return f"to {what}" if word == " to " else f"{TRICKS[name].kinds[0]} with {what}"
+
+
+@pytest.mark.parametrize("name", one_of_each(TRICKS, _alike, then=0))
 def test_a_trick_is_a_reply_or_a_fault_in_one_sentence(name: str) -> None:
     one = TRICKS[name]
     with HostileServer(one.send) as server:
