@@ -217,8 +217,14 @@ ENDS: dict[str, tuple[bytes, int, bool]] = {
 }
 
 
-@pytest.mark.parametrize("length", ["none", "chunked"])
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [
+        *((name, "chunked") for name in ENDS),
+        # How the body is framed is read below what it says: a broken one and a whole one of each way to end.
+        *((name, "none") for name in ("some pieces", "half a piece", "done", "finished", "its own error")),
+    ],
+)
 def test_a_stream_that_ends_before_its_answer_is_an_error_however_politely_it_ends(
     name: str, length: str, speaks: Callable[..., Speaker], start: Start
 ) -> None:
@@ -304,7 +310,11 @@ QUESTIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("said", QUESTIONS, ids=lambda said: json.dumps(said)[:80])
+@pytest.mark.parametrize(
+    "said",
+    one_of_each(QUESTIONS, lambda said: json.dumps(said)[:70], then=0),
+    ids=lambda said: json.dumps(said)[:80],
+)
 def test_an_answer_to_the_routing_question_that_is_none(
     said: Any, server: PretendServer, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
