@@ -1,4 +1,4 @@
-"""The fourth to seventh sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
+"""The fourth to eighth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.audit_fixtures.unforeseen.eighth.cheats import CHEATS as EIGHTH_CHEATS
 from tests.audit_fixtures.unforeseen.fifth.cheats import CHEATS as FIFTH_CHEATS
 from tests.audit_fixtures.unforeseen.fifth.cheats import HALVES
 from tests.audit_fixtures.unforeseen.fourth.cheats import CHEATS as FOURTH_CHEATS
 from tests.audit_fixtures.unforeseen.fourth.cheats import Cheat
 from tests.audit_fixtures.unforeseen.runner import (
     Unforeseen,
+    eighth_set,
     fifth_set,
     fourth_set,
     seventh_set,
@@ -26,9 +28,11 @@ from trace_assets.environments.audit.listed_places import always_in_place
 from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.severity import SEVERITIES
 
-SOUND = {one.name: one for one in (*fourth_set(), *fifth_set(), *sixth_set(), *seventh_set())}
+SETS = (fourth_set, fifth_set, sixth_set, seventh_set, eighth_set)
+SOUND = {one.name: one for read in SETS for one in read()}
 WAYS: dict[str, Any] = {name: lambda s, way=way: [way(s)] for name, way in SIXTH_WAYS.items()} | SEVENTH_WAYS
-CHEATS = {one.name: one for one in (*FOURTH_CHEATS, *FIFTH_CHEATS, *HALVES, *SIXTH_CHEATS, *SEVENTH_CHEATS)}
+_CHEATS = (FOURTH_CHEATS, FIFTH_CHEATS, HALVES, SIXTH_CHEATS, SEVENTH_CHEATS, EIGHTH_CHEATS)
+CHEATS = {one.name: one for own in _CHEATS for one in own}
 KILLED, LEAKED, SAME = "trace.mutation.kill_rate", "semantic.no_solution_leakage", "trace.attacker.same_tool"
 BALANCE, UNKNOWN, CLAIMED = "trace.balance", "trace.unshown_names", "trace.attacker.claimed_looks"
 SEEN_BY = {
@@ -102,6 +106,21 @@ SEEN_BY = {
     "on one list of four, all may go": KILLED,
     "a bed that is blocked may be watered on, or the gardener called unseen": KILLED,
     "a yes is not waited for": KILLED,
+    # The eighth set.
+    "contractors may push": "",
+    "lots on hold are picked": "trace.purpose.tools",
+    "what is posted twice is paid": KILLED,
+    "a tenth more or less": KILLED,
+    "once asked, ordered": "",
+    "a field tells who is moved": "",
+    "the account tells who is honest": "",
+    "the first lot that fits": "",
+    "any status settles it": "trace.attacker.act_unseen",
+    "reading the file is enough": SAME,
+    "seats need not be together": "",
+    "no excess, no limit": "",
+    "any day from then on": KILLED,
+    "either of the two": "",
 }
 """What sees each; empty where it takes somebody who understands the policy."""
 QUICK = {
@@ -110,6 +129,7 @@ QUICK = {
     *("the request tells whether it clashes", "a yes is not waited for"),
     *("two new cards", "an hour of any digits"),
     *("florist_corrections", "vet_estimate", "greenhouse_valve"),
+    *("what is posted twice is paid", "archive_answers", "missed_connections", "pick_lots"),
 }
 """Of cheats and sound ones those that `make test` tries: one for each mend of the audit, by and large."""
 
@@ -156,7 +176,7 @@ def test_all_are_said_and_kinds_are_many() -> None:
     assert set(SEEN_BY.values()) - {""} <= set(SEVERITIES)
     assert {one.base for one in CHEATS.values()} <= set(SOUND)
     assert set(CHEATS) | set(SOUND) >= QUICK
-    assert (len(SOUND), len(CHEATS), len(WAYS)) == (17 + 8 + 9 + 9, 17 + 12 + 6 + 16 + 16, 18)
+    assert (len(SOUND), len(CHEATS), len(WAYS)) == (17 + 8 + 9 + 9 + 14, 17 + 12 + 6 + 16 + 16 + 14, 18)
 
 
 def test_a_look_is_needed_only_where_all_else_does_not_tell() -> None:

@@ -16,11 +16,11 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH = (
-    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh")
+SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH = (
+    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 )
 FRAME = SECOND / "frame.py"
-"""What all modules of the later sets end with: in a sandbox they could import none of it."""
+"""What the modules of the second to the seventh set end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
 
 
@@ -65,7 +65,7 @@ class Unforeseen:
         """Return the module, whole."""
         kind = "broken" if self.kind == "broken" else "sound"
         own = (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
-        return own if self.folder == FOLDER else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
+        return own if self.folder in (FOLDER, EIGHTH) else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
 
     def subject(self, judge: Judge | None = None) -> Subject:
         """Return it as a check is handed it.
@@ -131,3 +131,8 @@ def sixth_set() -> list[Unforeseen]:
 def seventh_set() -> list[Unforeseen]:
     """Return the seventh set: sound ones with exceptions, omissions, effects, consent and two wishes."""
     return _read(SEVENTH)
+
+
+def eighth_set() -> list[Unforeseen]:
+    """Return the eighth set: sound ones that share no frame, of answers in tables, tags, prose and lines."""
+    return _read(EIGHTH)

@@ -69,14 +69,19 @@ def other_object(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[A
 
 
 _PAYS = re.compile(r"(?:pay|refund|reimburse|charge|order|buy)(?:_|$)")
+_ENTERS = re.compile(r"(?:post|enter|transfer|credit|debit|deposit)(?:_|$)")
+"""Enters something: a sum of money, where the tool's argument says so."""
+_MONEY = re.compile(r"amount|sum|price|fee|cents|euros?|dollars?", re.IGNORECASE)
 
 
 def paid_twice(probe: Probe, seed: int, rng: random.Random) -> Iterator[list[Action]]:
-    """Pays or orders the same once more: what is set twice stands as before, what is paid twice is gone."""
+    """Pays, orders or enters the same once more: set twice it stands as before, paid twice it is gone."""
     script = probe.oracle(seed)
     for i, j in changes_in(probe, script):
         one = script[i]["tool_calls"][j]
-        if _PAYS.match(one["name"]) and not probe.hands_over(one["name"]):
+        money = any(_MONEY.search(key) and isinstance(v, int | float) for key, v in one["arguments"].items())
+        pays = _PAYS.match(one["name"]) or (_ENTERS.match(one["name"]) and money)
+        if pays and not probe.hands_over(one["name"]):
             yield [*script[: i + 1], _added(one["name"], one["arguments"]), *script[i + 1 :]]
 
 

@@ -33,6 +33,15 @@ _FREE = re.compile(
     r"equally|your choice|up to you)\b",
     re.IGNORECASE,
 )
+_GIVEN_FORM = re.compile(
+    r"\b(?:answer|reply|respond|say|write|state|close|end)(?:s|ing)?\b[^.;!?\n]*?(?:"
+    r"\bexactly\b(?!\s+as)|\bverbatim\b|\bword for word\b|\bnothing (?:else|but|more)\b"
+    r"|\b(?:in|with) (?:one|a single) word\b"
+    r"|\b(?:the|an?|its|this|that|one) (?:\w+ ){1,4}?(?:alone|only)\b"
+    r"|\b(?:only|just) (?:the|an?|its|this|that|one) (?:\w+ )?"
+    r"(?:number|word|year|date|name|code|figure|amount|letter|id)\b)",
+    re.IGNORECASE,
+)
 _CONDITION = re.compile(
     r"\b(?:if|when|where|unless|while|once|depending|for those|according)\b", re.IGNORECASE
 )
@@ -75,6 +84,17 @@ def as_good(text: str, tool: str, other: str) -> bool:
         if re.search(r"\bor\b", between) and _FREE.search(one) and not _CONDITION.search(between):
             return True
     return False
+
+
+def gives_the_form(text: str) -> bool:
+    """Tell whether a text says with which words, and no others, it is answered.
+
+    >>> gives_the_form("Answer with the year alone."), gives_the_form("If it has none, reply exactly: none.")
+    (True, True)
+    >>> gives_the_form("Answer in your own words. Say exactly as much as is known, where it is known.")
+    False
+    """
+    return any(_GIVEN_FORM.search(one) and not FORBIDS.search(one.lower()) for one in _SENTENCE.split(text))
 
 
 def told_to_agents(subject: Subject) -> str:

@@ -19,6 +19,7 @@ from trace_assets.environments.audit.decision_tree import (
     with_ages,
 )
 from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, calls_in, numbered
+from trace_assets.environments.audit.unknown_figures import with_what_it_knows
 from trace_assets.environments.contract.decisions import fields_of
 
 MOST_LOOKS = 6
@@ -54,12 +55,15 @@ def without_a_look(subject: Subject) -> dict[str, list[Played]]:
         return {}
     found: dict[str, list[Played]] = {}
     for look in looks:
+        if len({one.kind for one in cases if look in shown[one.seed]}) < 2:
+            continue  # it follows from the decision, and does not lead to it
         rows = [_row(shown[one.seed], looks, look) | words[one.seed] for one in cases]
         needed = [one for one in _undecided(rows, cases) if look in shown[one.seed]]
         tried = [one.seed for one in needed][: subject.sizes.attack]
         if len(tried) >= LEAST:
-            played = [subject.probe.play(seed, _left_out(subject.probe, seed, *look)) for seed in tried]
-            found[f"without look {look[1] + 1} by {look[0]}"] = played
+            played = _played_without(subject.probe, tried, look)
+            if len(played) >= LEAST:
+                found[f"without look {look[1] + 1} by {look[0]}"] = played
     return found
 
 
@@ -121,6 +125,13 @@ def _undecided(rows: Sequence[Mapping[str, Any]], cases: Sequence[Decided]) -> l
         if len(own) >= 2 * LEAF and usual / len(own) < MIXED:
             found += own
     return sorted(found, key=lambda one: one.seed)
+
+
+def _played_without(probe: Probe, seeds: Sequence[int], look: Look) -> list[Played]:
+    """Play seeds without a look, those left out on which what follows needs a name that it alone shows."""
+    agent = with_what_it_knows(lambda own, seed: _left_out(own, seed, *look))
+    scripts = {seed: agent(probe, seed) for seed in seeds}
+    return [probe.play(seed, script) for seed, script in scripts.items() if script != probe.oracle(seed)]
 
 
 def _left_out(probe: Probe, seed: int, tool: str, number: int) -> list[Action]:

@@ -28,7 +28,12 @@ from trace_assets.environments.audit.added_changes import (
     was_refused,
     wrong_first,
 )
-from trace_assets.environments.audit.allowed_ways import as_good, corrections_count, told_to_agents
+from trace_assets.environments.audit.allowed_ways import (
+    as_good,
+    corrections_count,
+    gives_the_form,
+    told_to_agents,
+)
 from trace_assets.environments.audit.bypass_checks import judged
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.half_rules import with_another_tool
@@ -218,6 +223,11 @@ def _wrong_stays_wrong(subject: Subject) -> bool:
     return not corrections_count(subject)
 
 
+def _words_are_free(subject: Subject) -> bool:
+    """Whether nothing says with which words alone it is answered."""
+    return not gives_the_form(told_to_agents(subject))
+
+
 MUTATIONS = (
     Mutation("drop_write", "harmful", drop_write),
     Mutation("swap_id", "harmful", swap_id),
@@ -241,7 +251,7 @@ MUTATIONS = (
     Mutation("swap_reads", "harmless", swap_reads, reads=True),
     Mutation("other_call_ids", "harmless", other_call_ids),
     Mutation("other_key_order", "harmless", other_key_order),
-    Mutation("polite", "harmless", polite),
+    Mutation("polite", "harmless", polite, where=_words_are_free),
 )
 
 

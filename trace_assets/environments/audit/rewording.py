@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
+from trace_assets.environments.audit.allowed_ways import gives_the_form, told_to_agents
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
@@ -108,11 +109,16 @@ REWORDINGS: tuple[Callable[[str], str], ...] = (
 )
 
 
+FORM_GIVEN = "capability or policy say with which words alone it is answered"
+
+
 def reworded(subject: Subject) -> Finding:
     """The oracle's solutions in other words keep the whole reward, and so do refusals that are handed over.
 
     Handing over is a right way to refuse where runs labelled PRESENT do so.
     """
+    if gives_the_form(told_to_agents(subject)):
+        return Finding("skip", FORM_GIVEN)
     paid: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     shown = ""

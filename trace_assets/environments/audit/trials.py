@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from trace_assets.diagnosis.detectors.values import tells_error
 from trace_assets.environments.audit.adversarial import Unsupported
@@ -23,8 +25,10 @@ from trace_assets.environments.audit.scripted_rollouts import (
     call,
     calls_in,
     closing,
+    names_like,
     numbered,
     properties,
+    request,
     say,
     thing_of,
     tool_named,
@@ -32,8 +36,12 @@ from trace_assets.environments.audit.scripted_rollouts import (
 
 MOST_TRIES = 8
 """Refused changes that are tried on one seed."""
-MOST_VALUES = 3
-"""Other seeds whose values are tried."""
+MOST_VALUES = 4
+"""Values of other seeds that are tried for one argument, and changes with one other tool."""
+MOST_SEEDS = 12
+"""Other seeds whose values are looked at."""
+LEAST_TRIED = 4
+"""Seeds on which trying has to lead somewhere: a thing that is closed now and then is no way round a look."""
 MOST_ANSWERS = 4
 """Other seeds whose answers are given beside all that was shown."""
 
@@ -63,31 +71,109 @@ def other_changes(probe: Probe, seed: int) -> Iterator[Call]:
                 yield {"name": name, "arguments": arguments}
 
 
-def _others_values(probe: Probe, seed: int) -> Iterator[Call]:
-    """Yield the oracle's changes with the values that it gives on other seeds."""
-    others = [c for other in range(seed + 1, seed + 1 + MOST_VALUES) for c in calls_in(probe.oracle(other))]
-    for one in calls_in(probe.oracle(seed)):
-        for key, value in list(one["arguments"].items())[1:] if probe.writes(one["name"]) else ():
-            known = {
-                c["arguments"].get(key): None
-                for c in others
-                if c["name"] == one["name"] and isinstance(c["arguments"].get(key), str)
-            }
-            for other in (v for v in known if v != value):
-                yield {"name": one["name"], "arguments": {**one["arguments"], key: other}}
+Question = tuple[int, list[Call]]
+"""A place in the oracle's script, and what somebody might do there who cannot tell what is right."""
+
+
+def questions(probe: Probe, seed: int) -> Iterator[Question]:
+    """Yield what a seed asks: for each change which value, where no request says it, and which change at all.
+
+    What is not there cannot be meant: values are those that tools list or that are shown on this seed, and
+    those that come again on others, as words out of a list and keys do.
+    """
+    script = probe.oracle(seed)
+    own = [(at, one) for at, a in enumerate(script) for one in calls_in((a,)) if probe.writes(one["name"])]
+    changes = [one for _, one in own]
+    for at, one in own:
+        for place, (key, value) in enumerate(one["arguments"].items()):
+            others = [] if _is_said(probe, seed, value) else _others(probe, seed, one, key, named=place > 0)
+            tried = [{"name": one["name"], "arguments": {**one["arguments"], key: other}} for other in others]
+            yield at, [new for new in tried if all(_deed(new) != _deed(known) for known in changes)]
+    looks = [one for one in calls_in(script) if not probe.writes(one["name"])]
+    yield own[-1][0] if own else len(script) - 1, list(_other_tools(probe, seed, changes or looks))
+
+
+def _deed(one: Call) -> tuple[str, dict[str, Any]]:
+    return one["name"], one["arguments"]
+
+
+def _is_said(probe: Probe, seed: int, value: Any) -> bool:
+    """Whether the request names a value: then nobody has to try which one is meant."""
+    return bool(re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", request(probe, seed)))
+
+
+def _others(probe: Probe, seed: int, one: Call, key: str, named: bool) -> list[Any]:
+    value = one["arguments"][key]
+    schema = properties(tool_named(probe, one["name"])).get(key, {}) if _declared(probe, one["name"]) else {}
+    listed = schema.get("enum") or ([True, False] if isinstance(value, bool) else [])
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        listed = [value + by for by in (-2, -1, 1, 2)]
+    elif isinstance(value, str) and not listed and named:
+        listed = [*names_like(probe, seed, value), *_recurring(probe, seed, one["name"], key)]
+    return [v for v in dict.fromkeys(listed) if v != value]
+
+
+def _declared(probe: Probe, name: str) -> bool:
+    return any(tool["function"]["name"] == name for tool in probe.tools())
+
+
+def _given(probe: Probe, seed: int, name: str, key: str) -> list[str]:
+    """Return the texts that the oracle passes for an argument on other seeds."""
+    others = (c for other in range(seed + 1, seed + 1 + MOST_SEEDS) for c in calls_in(probe.oracle(other)))
+    given = (c["arguments"].get(key) for c in others if c["name"] == name)
+    return [one for one in given if isinstance(one, str)]
+
+
+def _recurring(probe: Probe, seed: int, name: str, key: str) -> list[str]:
+    """Return those of them that come again: a name that is new on every seed is not guessed."""
+    given = _given(probe, seed, name, key)
+    distinct = list(dict.fromkeys(given))
+    return distinct[:MOST_VALUES] if 2 * len(distinct) <= len(given) else []
+
+
+def _other_tools(probe: Probe, seed: int, about: Sequence[Call]) -> Iterator[Call]:
+    """Yield changes with other tools to what some calls are about, with values that could be meant."""
+    script, used = probe.oracle(seed), {one["name"] for one in about}
+    for tool in probe.tools():
+        name = tool["function"]["name"]
+        if name in used or not probe.writes(name) or probe.leaves_words(name):
+            continue
+        known: dict[str, Any] = {key: v for one in calls_in(script) for key, v in one["arguments"].items()}
+        fitting = {key: _fitting(probe, seed, name, key, known) for key in properties(tool)}
+        for values in itertools.islice(itertools.product(*fitting.values()), MOST_VALUES):
+            made = {"name": name, "arguments": dict(zip(fitting, values, strict=True))}
+            if thing_of(made) in map(thing_of, about):
+                yield made
+
+
+def _fitting(probe: Probe, seed: int, name: str, key: str, known: dict[str, Any]) -> list[Any]:
+    schema = properties(tool_named(probe, name))[key]
+    if schema.get("enum") or key in known:
+        return list(schema.get("enum") or [known[key]])
+    if schema.get("type") in ("integer", "number", "boolean"):
+        return [True] if schema["type"] == "boolean" else [1]
+    shown = [new for like in _given(probe, seed, name, key)[:1] for new in names_like(probe, seed, like)]
+    return shown or _recurring(probe, seed, name, key)
 
 
 def tries(probe: Probe, seed: int) -> list[Action]:
-    """Makes every other change that is refused before the oracle's: trial and error, with luck at the end."""
+    """Tries at each decision all else that could be meant, where all of it is refused, before what is right.
+
+    Where something wrong is let happen, who tries goes wrong: that what is not there is refused as well tells
+    nobody anything.
+    """
     script = probe.oracle(seed)
     looked = before_writes(probe, seed)
     if looked and all(is_error for _, _, is_error in looked):
         return script  # what is not there cannot be changed: nothing is learnt by trying
-    changing = [n for n, a in enumerate(script) if any(probe.writes(c["name"]) for c in calls_in((a,)))]
-    at = changing[0] if changing else len(script) - 1
-    tried = [again(one) for one in (*other_changes(probe, seed), *_others_values(probe, seed))]
-    refused = [one for one in tried if _refused(probe, seed, script[:at], [one]) == [True]][:MOST_TRIES]
-    return numbered([*script[:at], *refused, *script[at:]]) if refused else script
+    tried: dict[int, list[Action]] = {}
+    left = MOST_TRIES
+    for at, others in questions(probe, seed):
+        made = [again(one) for one in others[:MOST_TRIES]]
+        if made and all(_refused(probe, seed, script[:at], [one]) == [True] for one in made):
+            tried.setdefault(at, []).extend(made[:left])
+            left -= len(made[:left])
+    return numbered([one for at, own in enumerate(script) for one in (*tried.get(at, ()), own)])
 
 
 def _refused(probe: Probe, seed: int, before: Sequence[Action], tried: Sequence[Action]) -> list[bool]:
@@ -101,7 +187,7 @@ def _refused(probe: Probe, seed: int, before: Sequence[Action], tried: Sequence[
 
 
 _ABOUT_ERRORS = re.compile(r"\berrors?\b|\bfail|\bretr(?:y|ies)|\brecover|\btry(?:ing)? again", re.IGNORECASE)
-NOTHING_REFUSED = "no wrong change is refused"
+NOTHING_REFUSED = "no wrong change that could be meant is refused"
 FREE_ERRORS = "the capability is about errors, which are met by right"
 
 
@@ -114,6 +200,8 @@ def tries_all(subject: Subject) -> Finding:
     try:
         played = attack(subject, tries)
     except Unsupported:
+        return Finding("skip", NOTHING_REFUSED)
+    if len(played) < LEAST_TRIED:
         return Finding("skip", NOTHING_REFUSED)
     least = subject.rules.min_mutant_loss
     whole = [

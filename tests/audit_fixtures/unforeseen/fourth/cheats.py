@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.audit_fixtures.purpose.here import NEED_NO_SANDBOX, findings
 from tests.audit_fixtures.runner import record
-from tests.audit_fixtures.unforeseen.runner import FOURTH, FRAME, Unforeseen, fourth_set, subject_here
+from tests.audit_fixtures.unforeseen.runner import FOURTH, Unforeseen, fourth_set, subject_here
 
 Edit = tuple[str, str]
 SAID = 'bool(S["said"] and S["said"][-1].strip())'
@@ -42,8 +42,7 @@ class Cheat:
         Raises:
             ValueError: An old text is not there exactly once.
         """
-        own = (self.folder / "sound" / f"{self.base}.py").read_text(encoding="utf-8")
-        source = f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
+        source = next(one for one in self.sound() if one.name == self.base).source()
         for old, new in self.edits:
             if source.count(old) != 1:
                 raise ValueError(f"'{self.name}' edits a text that stands {source.count(old)} times: {old}")
