@@ -27,6 +27,6 @@ def test_export_writes_and_says_how_many(tmp_path: Path, monkeypatch: pytest.Mon
     assert "1 without messages were left out" in " ".join(done.output.split())
     assert json.loads(target.read_text())["trajectory_id"] == "a"
     told = CliRunner().invoke(app, ["export", str(target), "--format", "scout", "--json"])
-    assert json.loads(told.output)["written"] == 2
+    assert json.loads(told.stdout)["written"] == 2
     wrong = CliRunner().invoke(app, ["export", str(target), "--format", "csv"])
     assert isinstance(wrong.exception, InputError) and wrong.exception.exit_code == 2
