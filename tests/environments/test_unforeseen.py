@@ -10,7 +10,7 @@ ALL = unforeseen()
 NOT_SEEN = {
     *(("broken", name) for name in ("airline_bag_allowance", "airline_cancel_fare")),
     ("broken", "airline_cancel_health"),
-    *(("broken", name) for name in ("bank_consent", "bank_fee_refund", "hotel_refuse_or_hand_over")),
+    *(("broken", name) for name in ("bank_fee_refund", "clinic_confirm_change", "hotel_refuse_or_hand_over")),
     *(("broken", name) for name in ("hotel_right_booking", "library_fines", "library_two_loans")),
     *(("broken", name) for name in ("telecom_refuel_cap", "telecom_resume")),
     ("mispaired", "library_claim_window"),

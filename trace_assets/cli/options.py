@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -209,7 +210,8 @@ class PrintableConsole(Console):
                 yield Segment(printable(text), style.update_link(None) if style else None)
 
 
-_failed: list[OSError] = []
+_failed: set[int | None] = set()
+"""Numbers of errors that a standard stream met; the errors would keep alive all that was at work."""
 
 
 class _Output(io.FileIO):
@@ -221,7 +223,7 @@ class _Output(io.FileIO):
             return super().write(data)
         except OSError as error:
             error.filename = PRINTED
-            _failed.append(error)
+            _failed.add(error.errno)
             with open(os.devnull, "wb") as nowhere:
                 os.dup2(nowhere.fileno(), self.fileno())  # or the interpreter would try once more at its end
             raise
@@ -229,7 +231,7 @@ class _Output(io.FileIO):
 
 def reader_left() -> bool:
     """Whether whoever read what is printed, such as `head`, has seen enough."""
-    return any(isinstance(error, BrokenPipeError) for error in _failed)
+    return errno.EPIPE in _failed
 
 
 class PrintableStream:
