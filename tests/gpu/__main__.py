@@ -47,8 +47,10 @@ def main() -> int:
     """Run the parts that were asked for, or one of them in this process."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument("--rehearse", action="store_true", help="toy sizes; a CPU will do")
-    parser.add_argument("--parts", default="", help=f"some of {','.join(PARTS)}; all as it comes")
-    parser.add_argument("--cases", default="", help="only cases whose names hold one of these")
+    parser.add_argument(
+        "--parts", type=_names, default=(), help=f"some of {','.join(PARTS)}; all as it comes"
+    )
+    parser.add_argument("--cases", type=_names, default=(), help="only cases whose names hold one of these")
     parser.add_argument("--out", type=Path, default=Path(".gpu"), help="folder of lines, log and table")
     parser.add_argument("--minutes", type=float, default=25.0, help="for all parts together")
     parser.add_argument("--scratch", type=Path, help="for models; kept, where it is named")
@@ -56,16 +58,14 @@ def main() -> int:
     parser.add_argument("--run", default="", help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, default=0.0, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    parts = [part for part in options.parts.split(",") if part] or list(PARTS)
+    parts = list(options.parts or PARTS)
     if unknown := sorted(set(parts) - set(PARTS)):
         parser.error(f"there is no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     if options.run:
-        cases = tuple(case for case in options.cases.split(",") if case)
-        asked = Asked(
-            parts[0], out / LINES, options.run, options.rehearse, options.scratch, options.seconds, cases
-        )
+        rest = (options.rehearse, options.scratch, options.seconds, options.cases)
+        asked = Asked(parts[0], out / LINES, options.run, *rest)
         return _in_this_process(asked)
     if not options.table:
         scratch = options.scratch or Path(tempfile.mkdtemp(prefix="trace-gpu-"))
@@ -82,6 +82,10 @@ def main() -> int:
     return int(any(latest.get(part) in ("FAILED", "out of time") for part in parts))
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
+
+
 def _all(parts: list[str], out: Path, scratch: Path, options: argparse.Namespace) -> None:
     run = str(time.time_ns())
     whole = Asked("all", out / LINES, run, options.rehearse, scratch, options.minutes * 60)
@@ -89,8 +93,7 @@ def _all(parts: list[str], out: Path, scratch: Path, options: argparse.Namespace
     for part in parts:
         # A rehearsal waits for slow processors, and measures none.
         seconds = min(PARTS[part] * (20 if options.rehearse else 1), whole.left)
-        cases = tuple(case for case in options.cases.split(",") if case)
-        asked = Asked(part, out / LINES, run, options.rehearse, scratch, seconds, cases)
+        asked = Asked(part, out / LINES, run, options.rehearse, scratch, seconds, options.cases)
         if seconds < 10:
             asked.write({"kind": "end", "status": "skipped", "seconds": 0, "reason": "no time was left"})
             continue
