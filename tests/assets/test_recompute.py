@@ -33,8 +33,8 @@ from trace_assets.records import (
 )
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
+from trace_assets.workflows.inbox import known_tasks, lay_tasks, task_inbox
 from trace_assets.workflows.ingest import ingest
-from trace_assets.workflows.task_inbox import known_tasks, lay_tasks, task_inbox
 
 CANCEL = "embedded-write_without_read-cancel_order-get_order"
 MULTI = "embedded-object_untouched-order"

@@ -52,6 +52,6 @@ UPWARD = {
     ("training.sampler", "serving.server"): "starts a vLLM server for the time of a training",
     ("resources.analysts", "assets.asset"): "the type of a figure",
     ("resources.sandbox", "assets.asset"): "the type of a check",
-    ("resources.contract", "workflows.ingest"): "where ingested batches lie",
+    ("resources.contract", "workflows.inbox"): "where ingested batches lie",
 }
 """Imports of a higher floor that there are today, each with its reason. None of them closes a circle."""

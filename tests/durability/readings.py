@@ -20,7 +20,8 @@ from trace_assets.rollouts.runner import Journal
 from trace_assets.store.lines import unsealed
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import IngestedFiles, batch_store, batches
+from trace_assets.workflows.inbox import batch_store, batches
+from trace_assets.workflows.ingested_files import IngestedFiles
 
 REFUSED = "refused"
 """What stands for a reading that ended in a sentence."""

@@ -17,7 +17,7 @@ from trace_assets.orchestration import recovery
 from trace_assets.records import TABLES
 from trace_assets.store.content import frame_version
 from trace_assets.store.manifest import manifest_of
-from trace_assets.workflows.ingest_notes import keep_notes_on, notes_on_files
+from trace_assets.workflows.ingested_files import keep_notes_on, notes_on_files
 
 
 @pytest.fixture(scope="module")

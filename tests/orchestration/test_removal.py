@@ -28,7 +28,8 @@ from trace_assets.records import Arrival, SuspectTask, Task, ToldTask, Trajector
 from trace_assets.store import Store
 from trace_assets.store.unfinished import words_on_removals
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batch_problem, batches, inbox, ingest
+from trace_assets.workflows.inbox import batch_problem, batches, inbox
+from trace_assets.workflows.ingest import ingest
 from trace_assets.workflows.watch import look, pending
 
 SETTINGS = ["config/targets", "config/rollouts", "config/triage"]

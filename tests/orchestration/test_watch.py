@@ -21,8 +21,7 @@ from trace_assets.settings import Targets
 from trace_assets.study import Study
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.workflows import watch, watched_folder
-from trace_assets.workflows.ingest import batches, inbox
-from trace_assets.workflows.task_inbox import lay_tasks, task_batches, task_inbox
+from trace_assets.workflows.inbox import batches, inbox, lay_tasks, task_batches, task_inbox
 from trace_assets.workflows.watch import look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder
 

@@ -41,7 +41,8 @@ from trace_assets.store import Home
 from trace_assets.store.locks import due_items
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import ingest, keep_notes
+from trace_assets.workflows.ingest import ingest
+from trace_assets.workflows.target_notes import keep_notes
 
 TOOLS = [{"name": "get_order", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}]
 

@@ -13,7 +13,8 @@ from trace_assets.records import Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import find_doubles
-from trace_assets.workflows.ingest import Ingested, batches, inbox, ingest
+from trace_assets.workflows.inbox import batches, inbox
+from trace_assets.workflows.ingest import Ingested, ingest
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def test_doubles_that_an_earlier_version_let_in_stay_until_they_are_taken_away_a
         before.setattr("trace_assets.workflows.ingest.find_doubles", lambda *_: [])
         ingest(study, paths)
     assert held(study) == {"one": 4, "two": 4}
-    monkeypatch.setattr("trace_assets.workflows.ingest.code_version", lambda name: "later")
+    monkeypatch.setattr("trace_assets.workflows.ingested_files.code_version", lambda name: "later")
     assert notices(ingest(study, paths)) == [] and held(study) == {"one": 4, "two": 4}
     stores: list[tuple[str, Store]] = [(batch, inbox(study, batch)) for batch in batches(study)]
     (double,) = find_doubles(stores)

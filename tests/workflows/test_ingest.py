@@ -26,7 +26,8 @@ from trace_assets.formats.problem import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.store.locks import due_items, exclusive, item_lock
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import Ingested, batches, inbox, ingest
+from trace_assets.workflows.inbox import batches, inbox
+from trace_assets.workflows.ingest import Ingested, ingest
 from trace_assets.workflows.made_with import made_otherwise, rolled_out
 
 
@@ -288,7 +289,7 @@ def test_the_same_bytes_are_taken_as_a_later_version_reads_them(
 ) -> None:
     path = chat_file(tmp_path / "one/run.jsonl", ["Done."])
     ingest(study, [path])
-    monkeypatch.setattr("trace_assets.workflows.ingest.code_version", lambda name: "later")
+    monkeypatch.setattr("trace_assets.workflows.ingested_files.code_version", lambda name: "later")
 
     def read_otherwise(*arguments: Any) -> Any:
         path.write_text(path.read_text().replace("Done.", "DONE."))

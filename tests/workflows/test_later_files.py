@@ -13,7 +13,8 @@ import pytest
 from trace_assets.records import TrajectoryHead
 from trace_assets.store.locks import Holder, exclusive
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import Ingested, inbox, ingest
+from trace_assets.workflows.inbox import inbox
+from trace_assets.workflows.ingest import Ingested, ingest
 
 
 def test_one_that_waits_for_another_says_for_whom(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from trace_assets.rollouts.runner import Journal, closing_policy
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.system.processes import finish
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.inbox import batches
 
 
 @asset(

@@ -37,8 +37,7 @@ from trace_assets.store.trajectories import link_trajectories, read_trajectories
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target, provenance_of
 from trace_assets.workflows.finished_work import finished_work, refusal, would_replace
-from trace_assets.workflows.ingest import batches, inbox
-from trace_assets.workflows.task_inbox import task_batches, task_inbox
+from trace_assets.workflows.inbox import batches, inbox, task_batches, task_inbox
 
 
 @asset(

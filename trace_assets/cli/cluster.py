@@ -46,7 +46,7 @@ def files(
     from trace_assets.store.locks import mark_due
     from trace_assets.store.moving import to_files
     from trace_assets.study import Study
-    from trace_assets.workflows.ingest import batches
+    from trace_assets.workflows.inbox import batches
 
     go_to_study()
     home = Home.open()

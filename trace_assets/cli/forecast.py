@@ -23,7 +23,7 @@ from trace_assets.study import Study
 from trace_assets.targets.registry import check_named
 from trace_assets.training.base_folder import check_folder
 from trace_assets.workflows.finished_work import finished_work, would_replace
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.inbox import batches
 from trace_assets.workflows.made_with import marked_items
 
 SANDBOXED = frozenset({"environment_audit", "pilot", "adapter"})

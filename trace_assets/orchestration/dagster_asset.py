@@ -21,7 +21,7 @@ from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain
 from trace_assets.workflows.finished_work import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
-from trace_assets.workflows.ingest import batches
+from trace_assets.workflows.inbox import batches
 from trace_assets.workflows.lineage.edges import record_lineage
 from trace_assets.workflows.made_with import SECTIONS, note_settings
 

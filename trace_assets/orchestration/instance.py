@@ -26,8 +26,7 @@ from trace_assets.store.files import replace_folder, replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
 from trace_assets.system.processes import whole_cores
-from trace_assets.workflows.ingest import batches
-from trace_assets.workflows.task_inbox import task_batches
+from trace_assets.workflows.inbox import batches, task_batches
 
 DAGSTER_YAML = """\
 # Written by trace-assets when this home was made; edit freely.

@@ -32,8 +32,15 @@ from trace_assets.store.unfinished import BEGUN, REMOVED, begun_removals
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import counted_words, find_doubles
 from trace_assets.workflows.finished_work import KINDS
-from trace_assets.workflows.ingest import batch_problem, batch_store, batches, inbox, played_here, seal_batch
-from trace_assets.workflows.task_inbox import task_batches
+from trace_assets.workflows.inbox import (
+    batch_problem,
+    batch_store,
+    batches,
+    inbox,
+    played_here,
+    seal_batch,
+    task_batches,
+)
 
 Waiting = Callable[[Holder | None], None]
 

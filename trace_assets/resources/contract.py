@@ -27,7 +27,7 @@ from trace_assets.store.locks import mark_due
 from trace_assets.store.tables import WHOLE
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches, inbox
+from trace_assets.workflows.inbox import batches, inbox
 
 MAX_TRAJECTORIES = 2000
 """A contract is read from so many trajectories at most: those with the smallest hashes of their ids."""

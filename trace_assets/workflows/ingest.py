@@ -4,45 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
-import polars as pl
-from pydantic import ValidationError
-from pydantic_core import from_json
-
-from trace_assets.code_versions import code_version
-from trace_assets.environments.contract.description import (
-    TargetDescription,
-    read_description,
-    tools_in,
-    write_description,
-)
 from trace_assets.errors import InputError
 from trace_assets.formats.load import Loaded, Spool, load
 from trace_assets.formats.problem import Problem, ProblemLog, batch_named, batch_of, reading, stands_alone
 from trace_assets.formats.registry import expand
-from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
-from trace_assets.store.files import replacing_file, replacing_folder
-from trace_assets.store.lines import sealed, unsealed
+from trace_assets.store.files import replacing_folder
 from trace_assets.store.locks import Holder, exclusive, mark_due
-from trace_assets.store.manifest import MANIFEST, Manifest
 from trace_assets.store.presence import announce
-from trace_assets.store.tables import is_partition, is_readable
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.workflows.doubles import Double, find_doubles, policies_alike, tell_doubles
 from trace_assets.workflows.earlier_batch import lacking, sources_of
-from trace_assets.workflows.ingest_notes import keep_notes_on, notes_on_files
-from trace_assets.workflows.watched_folder import file_digest, signature
+from trace_assets.workflows.inbox import batch_problem, batches, inbox, laid_version, played_here, seal_batch
+from trace_assets.workflows.ingested_files import IngestedFiles, keep_notes_on, notes_on_files
+from trace_assets.workflows.target_notes import keep_notes, keep_policies
 
 
 @dataclass(frozen=True)
@@ -165,7 +149,7 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
         came = {batch for some in gave.values() for batch in some}
         keep_notes_on(study.home.inbox, absolute, gave, _laid(study, came))
         keep_notes(study.home.descriptions, rest)
-        _keep_policies(study, outcome.new)
+        keep_policies(study, outcome.new)
     return outcome
 
 
@@ -215,25 +199,6 @@ def _place_of_batch(path: Path) -> Path:
     while place.name and batch_named(place.name) != batch_of(path):
         place = place.parent
     return place if place.name else path.absolute().parent
-
-
-def batches(study: Study) -> list[str]:
-    """Return the batches in the inbox, sorted."""
-    if not study.home.inbox.is_dir():
-        return []
-    # What is half-made begins with a dot; folders that are called otherwise were not laid here.
-    found = (path for path in study.home.inbox.iterdir() if is_partition(path.name))
-    return sorted(path.name for path in found if (path / "version").is_file())
-
-
-def played_here(study: Study, batch: str) -> int:
-    """Return how many stored trajectories of a batch were rolled out here: its inbox may have been lost."""
-    return study.store.frame(TrajectoryHead, batch).filter(pl.col("source") == "rollout").height
-
-
-def inbox(study: Study, batch: str) -> Store:
-    """Return the tables of a batch as they were ingested."""
-    return batch_store(study.home.inbox / batch)
 
 
 def _held(study: Study, paths: Sequence[Path]) -> dict[str, str]:
@@ -360,225 +325,3 @@ def _lay(
         for entry in built.iterdir():
             shutil.move(entry, building / entry.name)
     return True
-
-
-# Which files were ingested, by their bytes: the same file again is told apart without parsing it.
-
-
-_FILE = ".files.json"
-
-
-class IngestedFile(Record):
-    """What a file gave when it was ingested."""
-
-    batches: dict[str, int]
-    """Batch to its number of trajectories."""
-    messages: dict[str, int]
-    """Batch to its number of messages."""
-    versions: dict[str, str]
-    """Batch to the content version that was laid into the inbox."""
-    problems: tuple[Problem, ...] = ()
-    """Examples of what was wrong with it, to be told again."""
-
-
-class IngestedFiles:
-    """The list of ingested files, beside the batches in the inbox.
-
-    A file is known when its bytes, its name, the format asked for and the importers' code are the same, and
-    the batches it gave still lie in the inbox as they were laid, to the last byte.
-    """
-
-    def __init__(self, inbox: Path, format: str) -> None:
-        self._inbox, self._format = inbox, format
-        self._reader = code_version("importers")
-        self._found: dict[Path, tuple[str, object]] = {}
-        try:
-            known = json.loads((inbox / _FILE).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            known = None
-        self._known: dict[str, str] = known if isinstance(known, dict) else {}
-
-    def known(self, path: Path) -> IngestedFile | None:
-        """Return what a file gave; None when it must be read."""
-        if not path.is_file() or not stands_alone(path):
-            return None
-        try:
-            key = self._key(path)  # before the file is read: it may be written to meanwhile
-            text = unsealed(self._known.get(key, "").encode())
-            before = IngestedFile.model_validate_json(text or "")
-        except (ValidationError, OSError, AttributeError):
-            return None
-        for batch, version in before.versions.items():
-            folder = self._inbox / batch
-            if laid_version(folder) != version or batch_problem(folder):
-                return None
-        return before
-
-    def had_bytes(self, path: Path) -> bool:
-        """Tell whether a file of this name and these bytes was ingested, by whichever version's reading."""
-        try:
-            key = self._key(path)
-        except OSError:
-            return False
-        return any(one.startswith(key.removesuffix(self._reader)) for one in self._known)
-
-    def remember(self, inbox: Path, read: Loaded, problems: ProblemLog) -> None:
-        """Add the files that nobody touched meanwhile and from which all came into batches of their own."""
-        for name, batches in read.gave.items():
-            shared = any(
-                batch in other for key, other in read.gave.items() if key != name for batch in batches
-            )
-            own = [problem for problem in problems if problem.path == name]
-            # What was held by others, or too large for the memory of that day, may be taken another time.
-            if shared or not batches or any(problem.kind in ("held", "too_large") for problem in own):
-                continue
-            if not self._is_untouched(Path(name)):
-                continue
-            before = IngestedFile(
-                batches={batch: read.batches[batch].n_trajectories for batch in batches},
-                messages={batch: read.batches[batch].n_messages for batch in batches},
-                versions={batch: laid_version(inbox / batch) for batch in batches},
-                problems=tuple(own[:100]),
-            )
-            self._known[self._key(Path(name))] = sealed(before.model_dump_json()).decode().rstrip("\n")
-        inbox.mkdir(parents=True, exist_ok=True)
-        with replacing_file(inbox / _FILE) as partial:
-            partial.write_text(json.dumps(self._known), encoding="utf-8")
-
-    def _key(self, path: Path) -> str:
-        if path not in self._found:
-            state = signature(path.stat())
-            self._found[path] = file_digest(path), state
-        return f"{self._found[path][0]} {path.name} {self._format} {self._reader}"
-
-    def _is_untouched(self, path: Path) -> bool:
-        """Tell whether a file is the one that was looked at before it was read, to the last byte."""
-        try:
-            return path in self._found and self._found[path][1] == signature(path.stat())
-        except OSError:
-            return False
-
-
-# The files of a batch in the inbox: whether they lie there as they were laid.
-
-
-AGAIN = "run `trace ingest` with its file again"
-
-
-def seal_batch(folder: Path) -> None:
-    """Write down what a batch's files are, before the folder is put in place."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    Manifest(folder / MANIFEST, folder).build(files)
-
-
-def batch_store(folder: Path) -> Store:
-    """Return the tables of a batch."""
-    return Store(folder, Manifest(folder / MANIFEST, folder), restored_by=AGAIN)
-
-
-def laid_version(folder: Path) -> str:
-    """Return the content version of a batch as it was laid; nothing when none was."""
-    try:
-        return (folder / "version").read_bytes().decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-
-
-def batch_problem(folder: Path) -> str:
-    """Say what is wrong with a batch's files, each of which is read to its end; nothing when all is well.
-
-    Of a batch that an earlier version of the program laid, it is known only whether the files can be opened.
-    """
-    manifest = Manifest(folder / MANIFEST, folder)
-    if manifest.is_there():
-        found = manifest.problems(manifest.entries())
-        return "; ".join(f"{folder / name} {said}" for name, said in sorted(found.items()))
-    for file in sorted(folder.glob("*/*.parquet")):
-        if not is_readable(file):
-            return f"{file} cannot be read"
-    return ""
-
-
-# What simulation files say of their target beside trajectories: the policy, and the tools where listed.
-
-
-HEAD_BYTES = 4 << 20
-"""Where in a file to look: `info` stands before the simulations."""
-_NOTED = "ingested: "
-
-
-def keep_notes(folder: Path, paths: Sequence[Path]) -> list[str]:
-    """Keep what tau2 simulation files say of their targets, unless a person or an earlier file has said it.
-
-    Args:
-        folder: Where descriptions of targets lie.
-        paths: Files of any form; those of other forms say nothing.
-
-    Returns:
-        The targets of which something new is known.
-    """
-    told = []
-    for path in paths:
-        noted = noted_in(path)
-        if noted is None:
-            continue
-        known = read_description(folder, noted.target)
-        more: dict[str, Any] = {}
-        if noted.policy and not known.policy:
-            more |= {"policy": noted.policy, "policy_from": noted.policy_from}
-        if noted.tools.agent and not known.tools.agent:
-            more |= {"tools": noted.tools, "tools_from": noted.tools_from}
-        if more and write_description(folder, known.model_copy(update=more)):
-            told.append(noted.target)
-    return told
-
-
-def _keep_policies(study: Study, given: Iterable[str]) -> None:
-    """Keep the policy that all tasks of a target tell alike, unless a person or an earlier file has said it.
-
-    Tasks hold what is expected too, so whoever labels never opens them: the policy, which the agent was
-    given, has to lie beside them.
-
-    Args:
-        study: With the inbox.
-        given: Batches that have just come in.
-    """
-    told: dict[str, set[str]] = defaultdict(set)
-    of: dict[str, str] = {}
-    for batch in given:
-        tasks = inbox(study, batch).frame(Task).select("target", "domain_policy").unique()
-        for target, policy in tasks.iter_rows():
-            told[target].add((policy or "").strip())
-            of[target] = batch
-    for target, policies in sorted(told.items()):
-        known = read_description(study.home.descriptions, target)
-        if len(policies) != 1 or not (policy := next(iter(policies))) or known.policy:
-            continue
-        more = {"policy": policy, "policy_from": _NOTED + of[target]}
-        write_description(study.home.descriptions, known.model_copy(update=more))
-
-
-def noted_in(path: Path) -> TargetDescription | None:
-    """Return what the head of a tau2 simulation file says of its target, None for other files.
-
-    Of an agent that works alone the policy is left out: the file holds the one of agents that have a user.
-    """
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(HEAD_BYTES).partition(b'"simulations"')[0]
-        content = from_json(head, allow_partial=True)
-        file = Tau2File.of(path, {**content, "tasks": [], "simulations": []})
-        about = content["info"]["environment_info"]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-    policy, listed = about.get("policy"), about.get("tool_defs")
-    description = TargetDescription(target=file.target)
-    if isinstance(policy, str) and policy and not file.solo:
-        description = description.model_copy(update={"policy": policy, "policy_from": _NOTED + path.name})
-    if listed:
-        try:
-            tools = tools_in(listed, path.name)
-        except InputError:
-            return description
-        description = description.model_copy(update={"tools": tools, "tools_from": _NOTED + path.name})
-    return description

@@ -17,8 +17,7 @@ from trace_assets.settings import Settings, Targets
 from trace_assets.store.content import text_version
 from trace_assets.store.locks import due_items
 from trace_assets.study import Study
-from trace_assets.workflows.ingest import batches, played_here
-from trace_assets.workflows.task_inbox import task_batches, task_inbox
+from trace_assets.workflows.inbox import batches, played_here, task_batches, task_inbox
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "base_model": ("base_model", "targets"),

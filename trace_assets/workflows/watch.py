@@ -26,9 +26,9 @@ from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantin
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.ingest import batches, ingest
+from trace_assets.workflows.inbox import batches, known_tasks, lay_tasks
+from trace_assets.workflows.ingest import ingest
 from trace_assets.workflows.task_files import Refused, read_task_file
-from trace_assets.workflows.task_inbox import known_tasks, lay_tasks
 from trace_assets.workflows.watched_folder import (
     FoundFile,
     WatchedFolder,

@@ -22,8 +22,8 @@ from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
 from trace_assets.store.presence import elsewhere, living
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import Double, counted_words
-from trace_assets.workflows.ingest import batches, left_out_of, stored_doubles
-from trace_assets.workflows.task_inbox import FOLDER, LAID_AGAIN
+from trace_assets.workflows.inbox import FOLDER, LAID_AGAIN, batches
+from trace_assets.workflows.ingest import left_out_of, stored_doubles
 
 SYNC_MENDS, ACCEPT = "trace sync", "trace doctor --accept-losses"
 SHOWN = 5
