@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.formats.reading import read_trajectories
-from trace_assets.formats.problem import batch_of, stands_alone
+from trace_assets.formats.batch_files import batch_of, stands_alone
 from trace_assets.formats.registry import expand
 
 NAME = "0f3c2d1e-aaaa-4bbb-8ccc-123456789abc"

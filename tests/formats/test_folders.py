@@ -11,7 +11,7 @@ from tests.formats import test_swe_agent, test_tau2_layouts
 from tests.formats.forms import CHAT, lines
 from tests.formats.reading import read_trajectories
 from trace_assets.errors import InputError
-from trace_assets.formats.problem import batch_named, batch_of, stands_alone
+from trace_assets.formats.batch_files import batch_named, batch_of, stands_alone
 from trace_assets.formats.registry import expand
 
 

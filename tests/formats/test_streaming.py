@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.formats.reading import read_trajectories
 from tests.formats.test_tau2 import content, simulation, write
 from trace_assets.formats import tau2_parts
+from trace_assets.formats.json_array import find_array, settle
 from trace_assets.formats.load import load
 from trace_assets.formats.problem import Problem
-from trace_assets.formats.reading import find_array, settle
 from trace_assets.formats.tau2 import open_tau2
 from trace_assets.formats.tau2_helper import Helper
 from trace_assets.records import CheckRow, MessageRow, Task, TrajectoryHead
@@ -188,11 +188,11 @@ def test_elements_that_begin_otherwise_are_found_and_counted(tmp_path: Path) -> 
 
 
 def test_windows_may_cut_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trace_assets.formats.reading._REACH", 128)
+    monkeypatch.setattr("trace_assets.formats.json_array._REACH", 128)
     rows = [simulation(n) for n in range(12)]
     path = write(tmp_path / "a.json", json.dumps(content(*rows), indent=2))
     for window in (700, 1001, 4096):
-        monkeypatch.setattr("trace_assets.formats.reading.WINDOW", window)
+        monkeypatch.setattr("trace_assets.formats.json_array.WINDOW", window)
         array = find_array(path, "simulations")
         assert array is not None and list(array.ids) == [f"sim-{n}" for n in range(12)]
 

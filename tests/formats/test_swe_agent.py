@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.formats.reading import read_trajectories
-from trace_assets.formats.problem import batch_of
+from trace_assets.formats.batch_files import batch_of
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
 HISTORY: list[dict[str, Any]] = [

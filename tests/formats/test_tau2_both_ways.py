@@ -15,8 +15,9 @@ from tests.formats.reading import read_trajectories
 from tests.formats.test_streaming import by_parts
 from tests.formats.test_tau2 import content, simulation, write
 from trace_assets.formats import tau2_columns, tau2_parsing, tau2_parts
+from trace_assets.formats.json_array import Span
 from trace_assets.formats.problem import Problem
-from trace_assets.formats.reading import Part, Span
+from trace_assets.formats.reading import Part
 from trace_assets.formats.tau2 import open_tau2
 from trace_assets.records import CheckRow, MessageRow, Task, Trajectory, TrajectoryHead
 from trace_assets.store.trajectories import read_trajectories as read_stored

@@ -21,8 +21,8 @@ from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.assets.triage import triage_batch
 from trace_assets.errors import InputError
+from trace_assets.formats.batch_files import batch_of
 from trace_assets.formats.load import load
-from trace_assets.formats.problem import batch_of
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.store.locks import due_items, exclusive, item_lock
 from trace_assets.study import Study

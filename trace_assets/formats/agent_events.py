@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from trace_assets.formats.agent_steps import NOTE, asks, dict_in, first_of, gives, objects_in, of_step, says
+from trace_assets.formats.agent_steps import NOTE, asks, gives, of_step, says
+from trace_assets.formats.fields import dict_of, first_of, objects_in
 from trace_assets.formats.spans.chat_forms import is_message, text_of
 
 Said = dict[str, Any]
@@ -55,13 +56,13 @@ def _gemini(role: str, parts: list[Mapping[str, Any]]) -> Iterator[Said]:
     thoughts = [part.get("text") for part in parts if part.get("thought")]
     calls = []
     for part in parts:
-        used = dict_in(first_of(part, "functionCall", "function_call"))
-        gave = dict_in(first_of(part, "functionResponse", "function_response"))
+        used = dict_of(first_of(part, "functionCall", "function_call"))
+        gave = dict_of(first_of(part, "functionResponse", "function_response"))
         if used:
             calls.append({"id": used.get("id"), "name": used.get("name"), "arguments": used.get("args")})
         elif gave:
             given = gave.get("response")
-            inner = dict_in(given)
+            inner = dict_of(given)
             alone = len(inner) == 1 and bool({"output", "result", "error"} & inner.keys())
             content = next(iter(inner.values())) if alone else given
             yield gives(gave.get("id"), gave.get("name"), content, inner.get("error"))
@@ -211,12 +212,12 @@ def _openhands(one: Mapping[str, Any]) -> Iterable[Said] | None:
         return None
     if did in _UNSAID or saw in _UNSAID:
         return NOTE
-    about, given = dict_in(one.get("tool_call_metadata")), dict_in(one.get("args"))
+    about, given = dict_of(one.get("tool_call_metadata")), dict_of(one.get("args"))
     name, number = about.get("function_name"), about.get("tool_call_id")
     if isinstance(saw, str):
         if saw in ("system", "message"):
             return NOTE
-        failed = saw == "error" or dict_in(one.get("extras")).get("error")
+        failed = saw == "error" or dict_of(one.get("extras")).get("error")
         return [gives(number, name, one.get("content"), failed)]
     said = text_of(first_of(given, "content", "final_thought", "thought") or one.get("message"))
     if did in ("message", "system", "finish"):
@@ -270,7 +271,7 @@ def _own(one: Mapping[str, Any]) -> Iterable[Said] | None:
     if kind is None or is_message(one) or _OF_SPANS & one.keys():
         return None
     flat = re.sub(r"[^a-z]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()).strip("_")
-    inner = dict_in(first_of(one, "data", "payload"))
+    inner = dict_of(first_of(one, "data", "payload"))
     whole = {**one, **inner}
     if flat in _CALLED:
         return _own_call(whole)

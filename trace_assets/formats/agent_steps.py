@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from trace_assets.formats.fields import dict_of, first_of, objects_in
 from trace_assets.formats.spans.chat_forms import text_of
 
 Said = dict[str, Any]
@@ -35,21 +36,6 @@ def of_step(one: Mapping[str, Any]) -> list[Said] | None:
         if found is not None:
             return found if found is NOTE else list(found)
     return None
-
-
-def dict_in(value: Any) -> dict[str, Any]:
-    """Return a value that is an object, an empty one in the place of anything else."""
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def objects_in(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list."""
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def first_of(one: Mapping[str, Any], *names: str) -> Any:
-    """Return the first of some fields that holds something."""
-    return next((one[name] for name in names if one.get(name) is not None), None)
 
 
 def asks(number: Any, name: Any, given: Any, text: Any = None) -> Said:
@@ -104,7 +90,7 @@ def _ai_sdk_parts(parts: list[Mapping[str, Any]]) -> Iterator[Said]:
     yield from says("assistant", [part.get("text") for part in of["text"]], calls, thoughts)
     for gave in of["tool-result"] + of["tool-error"]:
         broke = gave.get("error")
-        given = dict_in(broke).get("message", broke) if broke else first_of(gave, "output", "result")
+        given = dict_of(broke).get("message", broke) if broke else first_of(gave, "output", "result")
         yield gives(gave.get("toolCallId"), gave.get("toolName"), given, broke or gave.get("isError"))
 
 
@@ -124,11 +110,11 @@ def _smolagents(one: Mapping[str, Any]) -> Iterable[Said] | None:
 
 
 def _smol_step(one: Mapping[str, Any]) -> Iterator[Said]:
-    calls, broke, texts = [], dict_in(one.get("error")), [one.get("model_output")]
+    calls, broke, texts = [], dict_of(one.get("error")), [one.get("model_output")]
     for used in objects_in(one.get("tool_calls")):
-        inner = dict_in(used.get("function")) or used
+        inner = dict_of(used.get("function")) or used
         if inner.get("name") == "final_answer":
-            texts.append(dict_in(inner.get("arguments")).get("answer", inner.get("arguments")))
+            texts.append(dict_of(inner.get("arguments")).get("answer", inner.get("arguments")))
             continue
         calls.append({"id": used.get("id"), "name": inner.get("name"), "arguments": inner.get("arguments")})
     yield from says("assistant", texts, calls)
@@ -188,8 +174,8 @@ def _gemini_cli(one: Mapping[str, Any]) -> Iterable[Said] | None:
     ]
     told = list(says("assistant", [one.get("content")], asked))
     for used in (one for one in calls if one.get("result")):
-        answers = [dict_in(gave.get("functionResponse")) for gave in objects_in(used.get("result"))]
-        given = [dict_in(gave.get("response")) for gave in answers]
+        answers = [dict_of(gave.get("functionResponse")) for gave in objects_in(used.get("result"))]
+        given = [dict_of(gave.get("response")) for gave in answers]
         words = [one.get("output", one.get("error", one)) for one in given]
         failed = used.get("status") == "error"
         told.append(gives(used.get("id"), used.get("name"), "\n".join(map(text_of, words)), failed))
@@ -199,7 +185,7 @@ def _gemini_cli(one: Mapping[str, Any]) -> Iterable[Said] | None:
 def _react(one: Mapping[str, Any]) -> Iterable[Said] | None:
     """A turn of a loop of one's own: what was thought, which tool was used, what was observed."""
     used = first_of(one, "tool", "tool_name", "action", "tool_call")
-    inner = dict_in(used)
+    inner = dict_of(used)
     name = inner.get("name", inner.get("tool")) if inner else used
     given = first_of(inner, *_ARGUMENTS) if inner else first_of(one, *_ARGUMENTS)
     if (
@@ -212,7 +198,7 @@ def _react(one: Mapping[str, Any]) -> Iterable[Said] | None:
         return None
     thought, seen = first_of(one, "thought", "reasoning"), first_of(one, *sorted(_SEEN))
     if name.lower().replace(" ", "_") in ("finish", "final_answer", "answer", "respond", "done"):
-        texts = dict_in(given).values() if isinstance(given, Mapping) else [given or seen]
+        texts = dict_of(given).values() if isinstance(given, Mapping) else [given or seen]
         return says("assistant", texts, [], [thought])
     failed = one.get("error") or one.get("is_error") or one.get("ok") is False
     call = {"id": None, "name": name, "arguments": given}
@@ -229,7 +215,7 @@ def steps_taken(pairs: Iterable[Any]) -> list[Said] | None:
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], Mapping):
             return None
-        action = dict_in(pair[0].get("kwargs")) or dict(pair[0])
+        action = dict_of(pair[0].get("kwargs")) or dict(pair[0])
         if not isinstance(action.get("tool"), str):
             return None
         number, name = action.get("tool_call_id"), action["tool"]

@@ -7,14 +7,13 @@ names - is kept in `Message.metadata`, so that an export can give it back.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from trace_assets.records import Check, Message, Role, ToolCall
-from trace_assets.records.trajectory import Fault, Stop
+from trace_assets.formats.fields import dict_of, not_too_many, said_so
+from trace_assets.records import Message, Role, ToolCall
 from trace_assets.untrusted.json_text import read_embedded
 
 _ROLES: Mapping[str, Role] = {
@@ -37,11 +36,6 @@ MOST_CALLS = 10_000
 _IN_PARTS = ("text", "content", "output")
 """Where parts of a kind that is not known have their words."""
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text", "refusal"})
-
-
-def dict_of(value: Any) -> dict[str, Any]:
-    """Return a value that is an object, an empty one in the place of anything else."""
-    return value if isinstance(value, dict) else {}
 
 
 def first_words(messages: tuple[Message, ...]) -> str:
@@ -155,21 +149,6 @@ def _role_of(said: object, raw: Sequence[Any]) -> Role | None:
 
 _FAILED = ("is_error", "error", "isError", "tool_call_error")
 """Fields by which a result says that the call failed."""
-_NOTHING = frozenset({"", "none", "null", "nan", "false", "0"})
-"""What programs write as text in the place of no value, or of no."""
-
-
-def said_so(value: Any) -> bool:
-    """Tell whether a field says that something is so, as text too; an object says it by any of its values.
-
-    >>> said_so("false"), said_so("boom"), said_so({"type": None, "message": None}), said_so(float("nan"))
-    (False, True, False, False)
-    """
-    if isinstance(value, str):
-        return value.strip().lower() not in _NOTHING
-    if isinstance(value, Mapping):
-        return any(said_so(one) for one in value.values())
-    return bool(value) and value == value  # NaN stands for nothing in tables
 
 
 def _tool_name(message: Mapping[str, Any], names: Mapping[str, str], answered: str) -> str | None:
@@ -288,221 +267,6 @@ def read_arguments(given: Any) -> dict[str, Any]:
             return {"raw": given}
         return value if isinstance(value, dict) else {"raw": given}
     return given if isinstance(given, dict) else {"raw": given}
-
-
-# How an episode ended and what it earned, from the words other programs use.
-
-
-_OVERFLOW = re.compile(r"context.?(length|window|overflow|size)|maximum context|prompt is too long", re.I)
-_WORDS: Mapping[Stop, str] = {
-    "completed": "stop completed complete end_turn done user_stop agent_stop submitted no_tools_called "
-    "final_env_response has_final_env_response user_closed agent_completed",
-    "transferred": "transfer transferred",
-    "max_turns": "max_turns max_steps max_turns_reached message_limit turn_limit",
-    "context_overflow": "context_length context_overflow prompt_too_long model_length",
-    "agent_error": "agent_error too_many_errors",
-    "user_error": "user_error",
-    "environment_error": "environment_error",
-    "infrastructure_error": "infrastructure_error",
-}
-_STOPS: Mapping[str, Stop] = {word: stop for stop, words in _WORDS.items() for word in words.split()}
-_LIMIT_WORDS: Mapping[str, str] = {
-    "tokens": "length max_tokens max_output_tokens token_limit max_total_tokens max_input_tokens",
-    "messages": _WORDS["max_turns"],
-    "time": "timeout time_limit working_limit timeout_reached",
-    "context": _WORDS["context_overflow"],
-    "cost": "cost_limit max_cost",
-}
-_LIMITS: Mapping[str, str] = {word: limit for limit, words in _LIMIT_WORDS.items() for word in words.split()}
-_FAULTS: Mapping[Stop, Fault] = {
-    "user_error": "user_simulator",
-    "environment_error": "environment",
-    "infrastructure_error": "infrastructure",
-}
-
-
-class Earned(NamedTuple):
-    """What an episode earned.
-
-    Attributes:
-        reward: None when it was not judged.
-        success: None when nothing may be said.
-        notice: Why something is None, or that reward and verdict contradict each other; empty otherwise.
-    """
-
-    reward: float | None
-    success: bool | None
-    notice: str = ""
-
-
-def earned(reward: Any, success: Any = None, *, full: float = 1.0) -> Earned:
-    """Judge by a reward and, where there is one, a verdict.
-
-    Args:
-        reward: A number or a truth value, as text too; anything else is no reward.
-        success: A truth value decides, as 0, 1 or text too; any other value but None leaves it open.
-        full: The reward from which on an episode counts as passed.
-
-    >>> earned(0.5), earned(True).success, earned(None, True).reward
-    (Earned(reward=0.5, success=False, notice=''), True, 1.0)
-    >>> earned(30).success is None, earned(float("nan")).reward is None
-    (True, True)
-    >>> earned("1.0").success, earned("false").success, earned("95%").success is None
-    (True, False, True)
-    >>> earned(1.0, "false").success, earned(1.0, 0).success, earned(1.0, "no").success is None
-    (False, False, True)
-    >>> earned(1.0, False).notice
-    "the reward 1 and the success 'false' contradict each other; the success counts"
-    """
-    verdict, reward = _verdict(success), _number(reward)
-    number = isinstance(reward, int | float) and math.isfinite(reward)
-    if success is not None and verdict is None:
-        said = f"the success {str(success)[:40]!r} is neither true nor false"
-        return Earned(
-            float(reward) if number else None, None, f"{said}, so the trajectory is kept as not judged"
-        )
-    if not number:
-        if verdict is not None:
-            return Earned(float(verdict), verdict)
-        said = "there is no reward" if reward is None else f"the reward {str(reward)[:40]!r} is no number"
-        return Earned(None, None, f"{said}, so the trajectory is kept as not judged")
-    value = float(reward)
-    if verdict is None and value > max(full, 1.0) + 1e-6:
-        return Earned(
-            value,
-            None,
-            f"the reward {value:g} is above {full:g} and there is no 'success', so whether it passed is not "
-            "known; add a true or false 'success'",
-        )
-    passed = value >= full - 1e-6
-    if verdict is None:
-        return Earned(value, passed)
-    notice = ""
-    if (verdict and value == 0) or (not verdict and passed and value <= max(full, 1.0) + 1e-6):
-        notice = f"the reward {value:g} and the success '{str(verdict).lower()}' contradict each other; the "
-        notice += "success counts"
-    return Earned(value, verdict, notice)
-
-
-_TRUTHS: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
-
-
-def _number(reward: Any) -> Any:
-    """Return a reward that stands there as text as what the text says, where it says a number or a truth."""
-    if not isinstance(reward, str):
-        return reward
-    try:
-        return float(reward)
-    except ValueError:
-        return {"true": True, "false": False}.get(reward.strip().lower(), reward)
-
-
-def _verdict(success: Any) -> bool | None:
-    if isinstance(success, int | float) and success in (0, 1):
-        return bool(success)
-    return _TRUTHS.get(success.strip().lower()) if isinstance(success, str) else None
-
-
-class Ended(NamedTuple):
-    """How an episode ended."""
-
-    stop: Stop
-    fault: Fault | None
-    error: str | None
-    limit: str | None
-
-
-def ended(reason: Any, error: Any = None, limit: Any = None) -> Ended:
-    """Read how an episode ended.
-
-    Args:
-        reason: A stop or finish reason; unknown words are `unknown`.
-        error: What broke the run, as text or as an object with `message`; None or empty when nothing did.
-        limit: The limit that was met, where the log names it apart.
-
-    An error that is not plainly the agent's is the infrastructure's: it is never counted as a failure.
-    """
-    word = str(reason or "").strip().lower().rpartition(".")[2]
-    stop: Stop = _STOPS.get(word, "unknown")
-    met = str(limit) if limit else _LIMITS.get(word)
-    text = error_text(error)
-    if text is None:
-        return Ended(stop, _FAULTS.get(stop), f"stopped by {word}" if stop in _FAULTS else None, met)
-    if _OVERFLOW.search(text):
-        return Ended("context_overflow", None, text, met or "context")
-    if stop in ("max_turns", "context_overflow", "agent_error"):
-        return Ended(stop, None, text, met)
-    if stop not in _FAULTS:
-        stop = "infrastructure_error"
-    return Ended(stop, _FAULTS[stop], text, met)
-
-
-def error_text(error: Any) -> str | None:
-    """Return an error as one text; None when there is none."""
-    if not said_so(error):
-        return None
-    if isinstance(error, Mapping):
-        kind, message = error.get("type") or error.get("error"), error.get("message") or error.get("detail")
-        parts = [str(part) for part in (kind, message) if part and not isinstance(part, bool)]
-        return ": ".join(parts) or str(dict(error))[:500]
-    return str(error)
-
-
-MOST_CHECKS = 10_000
-"""Checks of one trajectory; a hundred are many."""
-
-
-def not_too_many(n: int, most: int, what: str) -> None:
-    """Refuse a trajectory that is made of more parts than any real one.
-
-    Raises:
-        ValueError: `n` is more than `most`.
-    """
-    if n > most:
-        raise ValueError(f"it holds {n:,} {what}, and a trajectory may have {most:,}")
-
-
-def amount(value: Any) -> float | None:
-    """Return a quantity such as a cost or a time; None for what can be none.
-
-    >>> amount(2), amount(-1), amount("2"), amount(True), amount(float("inf"))
-    (2.0, None, None, None, None)
-    """
-    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
-    return float(value) if good else None
-
-
-def token_count(value: Any) -> int | None:
-    """Return a number of tokens; None for what can be none.
-
-    >>> token_count(7), token_count(7.0), token_count(-7), token_count("7"), token_count(10**30)
-    (7, 7, None, None, None)
-    """
-    number = amount(value)
-    return None if number is None else int(number)
-
-
-def score_checks(scores: Any) -> tuple[Check, ...]:
-    """Return named scores as checks that do not gate success: their weight is not ours to know."""
-    if not isinstance(scores, Mapping):
-        return ()
-    not_too_many(len(scores), MOST_CHECKS, "named scores")
-    checks = []
-    for name, value in scores.items():
-        if value is None:
-            continue
-        number = float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-        checks.append(
-            Check(
-                name=str(name),
-                kind="judge",
-                passed=value if isinstance(value, bool) else None,
-                score=number,
-                gates=False,
-                detail="" if number is not None else str(value)[:500],
-            )
-        )
-    return tuple(checks)
 
 
 def prompt_id(text: str) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from trace_assets.formats.chat import earned
+from trace_assets.formats.outcome import earned
 from trace_assets.formats.spans.span import verdict_in
 from trace_assets.records import Message
 

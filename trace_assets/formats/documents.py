@@ -12,24 +12,18 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.formats.chat import dict_of
+from trace_assets.formats.batch_files import batch_named, batch_of, is_one_of_folder, is_run_file, is_talk
 from trace_assets.formats.envelope import ABOUT_RUN, begun, by_run, is_entry, is_log, opened, speaks, talk_in
+from trace_assets.formats.fields import dict_of
+from trace_assets.formats.json_array import Array, find_array, find_elements, settle
 from trace_assets.formats.openai_chat import (
     holds_messages,
     not_json,
     read_conversation,
     read_rows,
 )
-from trace_assets.formats.problem import (
-    UNUSABLE,
-    Problem,
-    batch_named,
-    batch_of,
-    is_one_of_folder,
-    is_run_file,
-    is_talk,
-)
-from trace_assets.formats.reading import Array, Reading, find_array, find_elements, settle
+from trace_assets.formats.problem import UNUSABLE, Problem
+from trace_assets.formats.reading import Reading
 from trace_assets.formats.task_facts import facts_of
 from trace_assets.formats.unread import LEFT_OUT, kind_of, left_of, texts_in
 from trace_assets.records import Task, Trajectory

@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.formats.agent_steps import dict_in, steps_taken, walked
+from trace_assets.formats.agent_steps import steps_taken, walked
+from trace_assets.formats.fields import dict_of
 from trace_assets.formats.frameworks import translation
 from trace_assets.formats.spans.chat_forms import answered, is_message
 from trace_assets.formats.unread import LEFT_OUT, left_of
@@ -143,7 +144,7 @@ def opened(row: Mapping[str, Any]) -> dict[str, Any] | None:
             rest = {**{key: inner[key] for key in ABOUT_RUN if inner.get(key) is not None}, **rest}
     others = {name: row[name] for name in LISTS if _is_talk(row.get(name))}
     if kinds := left_of(others, found):  # a second list beside the one that was taken
-        before = dict_in(rest.get("metadata"))
+        before = dict_of(rest.get("metadata"))
         rest["metadata"] = {**before, LEFT_OUT: dict.fromkeys(kinds, 1)}
     if isinstance(rest.get("instructions"), str):  # as OpenAI's newer interface calls the system prompt
         rest.setdefault("system", rest.pop("instructions"))
@@ -154,7 +155,7 @@ def by_run(rows: Iterable[Any]) -> list[tuple[str, list[Any]]] | None:
     """Return single messages by the run that each names; None where they do not name two at least."""
     found: dict[str, list[Any]] = {}
     for row in rows:
-        about = dict_in(row)
+        about = dict_of(row)
         name = next((about[key] for key in RUN_NAMES if about.get(key) not in (None, "")), None)
         if isinstance(name, str | int):
             found.setdefault(str(name), []).append(row)

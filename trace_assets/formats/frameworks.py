@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from trace_assets.formats.agent_events import of_event
-from trace_assets.formats.agent_steps import NOTE, dict_in, first_of, objects_in
+from trace_assets.formats.agent_steps import NOTE
+from trace_assets.formats.fields import dict_of, first_of, objects_in
 from trace_assets.formats.spans.chat_forms import parsed, text_of
 from trace_assets.formats.unread import left_of
 
@@ -185,7 +186,7 @@ def _steps(role: str, parts: list[Mapping[str, Any]]) -> Iterator[Said]:
         if (kind == "step-start" or (kind in ("text", "reasoning") and calls)) and (texts or calls):
             yield from _told(role, texts, calls, results, "\n".join(thoughts))
             texts, thoughts, calls, results = [], [], [], []
-        used = dict_in(part.get("toolInvocation")) or part
+        used = dict_of(part.get("toolInvocation")) or part
         if "toolCallId" in used:
             name = used.get("toolName") or kind.removeprefix("tool-")
             calls.append(_call(used["toolCallId"], name, first_of(used, "input", "args", "rawInput")))
@@ -219,7 +220,7 @@ def _converse(one: Mapping[str, Any]) -> list[Said] | None:
     texts, thoughts, calls, results = [], [], list[Said](), list[Said]()
     for part in parts:
         used, gave, thought = (
-            dict_in(part.get(key)) for key in ("toolUse", "toolResult", "reasoningContent")
+            dict_of(part.get(key)) for key in ("toolUse", "toolResult", "reasoningContent")
         )
         if used:
             calls.append(_call(used.get("toolUseId"), used.get("name"), used.get("input")))
@@ -227,7 +228,7 @@ def _converse(one: Mapping[str, Any]) -> list[Said] | None:
             failed = gave.get("status") == "error"
             results.append(_result(gave.get("toolUseId"), None, gave.get("content"), failed))
         elif thought:
-            thoughts.append(text_of(dict_in(thought.get("reasoningText")).get("text")))
+            thoughts.append(text_of(dict_of(thought.get("reasoningText")).get("text")))
         elif part.get("text"):
             texts.append(str(part["text"]))
     return _told(_role(one.get("role")), texts, calls, results, "\n".join(thoughts))
@@ -240,11 +241,11 @@ def _haystack(one: Mapping[str, Any]) -> list[Said] | None:
         return None
     texts, calls, results = [], list[Said](), list[Said]()
     for part in parts:
-        used, gave = dict_in(part.get("tool_call")), dict_in(part.get("tool_call_result"))
+        used, gave = dict_of(part.get("tool_call")), dict_of(part.get("tool_call_result"))
         if used:
             calls.append(_call(used.get("id"), used.get("tool_name"), used.get("arguments")))
         elif gave:
-            asked = dict_in(gave.get("origin"))
+            asked = dict_of(gave.get("origin"))
             results.append(
                 _result(asked.get("id"), asked.get("tool_name"), gave.get("result"), gave.get("error"))
             )
@@ -255,7 +256,7 @@ def _haystack(one: Mapping[str, Any]) -> list[Said] | None:
 
 def _llama_index(one: Mapping[str, Any]) -> list[Said] | None:
     blocks = objects_in(one.get("blocks"))
-    extra = dict_in(one.get("additional_kwargs"))
+    extra = dict_of(one.get("additional_kwargs"))
     if "role" not in one or not any("block_type" in block for block in blocks):
         return None
     texts = [str(block["text"]) for block in blocks if block.get("text")]
@@ -270,7 +271,7 @@ def _llama_index(one: Mapping[str, Any]) -> list[Said] | None:
         if block.get("block_type") == "tool_call"
     ]
     for used in [] if calls else objects_in(extra.get("tool_calls")):
-        inner = dict_in(used.get("function")) or used
+        inner = dict_of(used.get("function")) or used
         calls.append(_call(used.get("id"), inner.get("name"), first_of(inner, "arguments", "input")))
     thought = "\n".join(str(block["content"]) for block in blocks if block.get("block_type") == "thinking")
     return _told(role, texts, calls, [], thought)
@@ -385,7 +386,7 @@ def _share_gpt(one: Mapping[str, Any]) -> list[Said] | None:
         return None
     role, text = one["from"].lower(), text_of(one["value"])
     if role == "function_call":
-        used = dict_in(parsed(text))
+        used = dict_of(parsed(text))
         return [
             {
                 "role": "assistant",

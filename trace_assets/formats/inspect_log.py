@@ -12,21 +12,14 @@ from typing import Any
 
 import msgspec
 
-from trace_assets.formats.chat import (
-    MOST_CHECKS,
-    Earned,
-    amount,
-    earned,
-    ended,
-    first_words,
-    not_too_many,
-    read_chat,
-    token_count,
-)
+from trace_assets.formats.batch_files import batch_of
+from trace_assets.formats.chat import first_words, read_chat
 from trace_assets.formats.eval_zip import EvalZip
+from trace_assets.formats.fields import amount, not_too_many, token_count
+from trace_assets.formats.json_array import find_array, settle
 from trace_assets.formats.openai_chat import not_json
-from trace_assets.formats.problem import UNUSABLE, Kind, Problem, batch_of, problem_kind, reason_of
-from trace_assets.formats.reading import find_array, settle
+from trace_assets.formats.outcome import MOST_CHECKS, Earned, earned, ended
+from trace_assets.formats.problem import UNUSABLE, Kind, Problem, problem_kind, reason_of
 from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, UnfoldsTooFar
 from trace_assets.untrusted.json_text import json_cost, longest, parse_json, read_json, too_dear

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from trace_assets.formats.fields import dict_of
 from trace_assets.formats.openai_chat import read_conversation
 from trace_assets.formats.problem import UNUSABLE, Problem, problem_kind
 from trace_assets.formats.reading import Reading
@@ -256,8 +257,7 @@ def _json(name: str, value: Any) -> Any:
 
 
 def _dict(value: Any) -> dict[str, Any]:
-    found = _json("metadata", value)
-    return found if isinstance(found, dict) else {}
+    return dict_of(_json("metadata", value))
 
 
 ROWS = 512

@@ -15,18 +15,14 @@ from pydantic_core import from_json
 
 from trace_assets.errors import InputError
 from trace_assets.formats.atif import AtifImporter
+from trace_assets.formats.batch_files import files_in, is_run_file, unnamable
 from trace_assets.formats.claude_code import ClaudeCodeImporter
 from trace_assets.formats.documents import ChatFileImporter
 from trace_assets.formats.envelope import begun
 from trace_assets.formats.inspect_log import InspectImporter
 from trace_assets.formats.openai_chat import OpenAIChatImporter
 from trace_assets.formats.parquet import ParquetImporter
-from trace_assets.formats.problem import (
-    Problem,
-    files_in,
-    is_run_file,
-    unnamable,
-)
+from trace_assets.formats.problem import Problem
 from trace_assets.formats.spans.importer import SpanImporter
 from trace_assets.formats.swe_agent import SweAgentImporter
 from trace_assets.formats.tau2 import Tau2FolderImporter, Tau2Importer

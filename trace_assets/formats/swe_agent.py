@@ -14,10 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats.chat import dict_of
+from trace_assets.formats.batch_files import instance_of, run_folder
 from trace_assets.formats.documents import first_object, read_documents
+from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem, instance_of, run_folder
+from trace_assets.formats.problem import UNUSABLE, Problem
 from trace_assets.formats.reading import Reading
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
@@ -303,17 +304,12 @@ def _verdicts(report: Any) -> Iterator[tuple[str, bool]]:
         return
     said = [report[name] for name in _YES if isinstance(report.get(name), list)]
     if said:
-        broken = {str(one) for name in _BROKEN for one in _list(report, name)}
+        broken = {str(one) for name in _BROKEN for one in list_of(report.get(name))}
         yield from (
-            (str(one), False) for name in _NO for one in _list(report, name) if str(one) not in broken
+            (str(one), False) for name in _NO for one in list_of(report.get(name)) if str(one) not in broken
         )
         yield from ((str(one), True) for one in said[0])
         return
     for instance, about in report.items():  # an instance's own report
         if isinstance(about, dict) and isinstance(about.get("resolved"), bool):
             yield instance, about["resolved"]
-
-
-def _list(report: dict[str, Any], name: str) -> list[Any]:
-    value = report.get(name)
-    return value if isinstance(value, list) else []

@@ -14,19 +14,13 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.formats.chat import token_count
+from trace_assets.formats.batch_files import SIMULATIONS, batch_named, is_split
 from trace_assets.formats.documents import first_object, read_document
+from trace_assets.formats.fields import token_count
+from trace_assets.formats.json_array import Array, Settled, Span, find_array, settle
 from trace_assets.formats.openai_chat import not_json
-from trace_assets.formats.problem import (
-    SIMULATIONS,
-    UNUSABLE,
-    Kind,
-    Problem,
-    batch_named,
-    is_split,
-    reason_of,
-)
-from trace_assets.formats.reading import Array, Reading, Settled, Span, find_array, settle
+from trace_assets.formats.problem import UNUSABLE, Kind, Problem, reason_of
+from trace_assets.formats.reading import Reading
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.tau2_parsing import read_checks, read_messages
 from trace_assets.records import Message, Task, Trajectory

@@ -20,8 +20,9 @@ import polars as pl
 import pyarrow as pa
 
 from trace_assets.formats.chat import MOST_CALLS, MOST_MESSAGES
+from trace_assets.formats.json_array import Span
 from trace_assets.formats.problem import UNUSABLE
-from trace_assets.formats.reading import Part, Span, make_part
+from trace_assets.formats.reading import Part, make_part
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.formats.tau2_parsing import check_values, metadata_of, read_reward
 from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, TrajectoryHead

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats.chat import amount
-from trace_assets.formats.problem import batch_of
+from trace_assets.formats.batch_files import batch_of
+from trace_assets.formats.fields import amount, dict_of, list_of
 from trace_assets.formats.tau2_parsing import read_reward
 from trace_assets.records import ExpectedAction, Task
 from trace_assets.records.trajectory import Fault, Stop
@@ -87,10 +87,10 @@ class Tau2File:
             raise ValueError(f"a tau2 simulation file is a JSON object, not a {type(content).__name__}")
         if not isinstance(content.get("simulations"), list):
             raise ValueError("there is no list 'simulations', which a tau2 simulation file has")
-        info = _object(content, "info")
-        tasks = [task for task in _list(content.get("tasks")) if isinstance(task, dict) and "id" in task]
-        agent, user = _object(info, "agent_info"), _object(info, "user_info")
-        domain = _object(info, "environment_info").get("domain_name") or _told_domain(tasks)
+        info = dict_of(content.get("info"))
+        tasks = [task for task in list_of(content.get("tasks")) if isinstance(task, dict) and "id" in task]
+        agent, user = dict_of(info.get("agent_info")), dict_of(info.get("user_info"))
+        domain = dict_of(info.get("environment_info")).get("domain_name") or _told_domain(tasks)
         if not isinstance(domain, str) or not domain:
             raise ValueError(
                 "neither 'info.environment_info.domain_name' nor any task names the domain, so the target is "
@@ -104,11 +104,11 @@ class Tau2File:
             policy=str(agent.get("llm") or agent.get("implementation") or _named_model(path, domain)),
             user_policy=None if solo else str(user.get("llm") or user.get("implementation") or "") or None,
             agent=str(agent["implementation"]) if agent.get("implementation") else None,
-            model_options=_object(agent, "llm_args"),
+            model_options=dict_of(agent.get("llm_args")),
             commit=str(info["git_commit"]) if info.get("git_commit") else None,
             solo=solo,
             uri=str(path.absolute()),
-            domain_policy="" if solo else str(_object(info, "environment_info").get("policy") or ""),
+            domain_policy="" if solo else str(dict_of(info.get("environment_info")).get("policy") or ""),
             tasks={str(task["id"]): task for task in tasks},
         )
 
@@ -183,18 +183,9 @@ class Tau2File:
         return values, notice
 
 
-def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
-    value = parent.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _told_domain(tasks: list[dict[str, Any]]) -> str | None:
     """Return the domain that the tasks name; None when they name none, or several."""
-    scenarios = [_object(_object(task, "user_scenario"), "instructions") for task in tasks]
+    scenarios = [dict_of(dict_of(task.get("user_scenario")).get("instructions")) for task in tasks]
     named = {str(told["domain"]) for told in scenarios if told.get("domain")}
     return named.pop() if len(named) == 1 else None
 
@@ -226,11 +217,11 @@ def _expected(task: Mapping[str, Any]) -> dict[str, Any]:
     criteria = task.get("evaluation_criteria")
     if not isinstance(criteria, dict):
         return {}
-    actions = [action for action in _list(criteria.get("actions")) if isinstance(action, dict)]
+    actions = [action for action in list_of(criteria.get("actions")) if isinstance(action, dict)]
     return {
         "has_expected": True,
         "expected_actions": tuple(_action(action) for action in actions if action.get("name")),
-        "expected_outputs": tuple(str(told) for told in _list(criteria.get("communicate_info"))),
+        "expected_outputs": tuple(str(told) for told in list_of(criteria.get("communicate_info"))),
     }
 
 

@@ -22,7 +22,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from trace_assets.formats.reading import Span
+from trace_assets.formats.json_array import Span
 from trace_assets.formats.tau2_columns import Converted, convert
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance

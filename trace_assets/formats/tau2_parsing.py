@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trace_assets.formats.chat import MOST_CALLS, MOST_CHECKS, MOST_MESSAGES, not_too_many
+from trace_assets.formats.chat import MOST_CALLS, MOST_MESSAGES
+from trace_assets.formats.fields import not_too_many
+from trace_assets.formats.outcome import MOST_CHECKS
 from trace_assets.records import Check, CheckKind, Message, ToolCall
 from trace_assets.untrusted.json_text import read_embedded
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trace_assets.formats.chat import Earned, earned
+from trace_assets.formats.outcome import Earned, earned
 from trace_assets.formats.problem import Problem
 from trace_assets.formats.spans.span import verdict_in
 from trace_assets.records import Task, Trajectory

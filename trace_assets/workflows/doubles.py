@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from trace_assets.formats.problem import Problem, batch_named
+from trace_assets.formats.batch_files import batch_named
+from trace_assets.formats.problem import Problem
 from trace_assets.records import TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.workflows.earlier_batch import conversations

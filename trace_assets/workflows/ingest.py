@@ -11,8 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trace_assets.errors import InputError
+from trace_assets.formats.batch_files import batch_named, batch_of, stands_alone
 from trace_assets.formats.load import Loaded, Spool, load
-from trace_assets.formats.problem import Problem, ProblemLog, batch_named, batch_of, reading, stands_alone
+from trace_assets.formats.problem import Problem, ProblemLog, reading
 from trace_assets.formats.registry import expand
 from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.records import Record, Task, TrajectoryHead

@@ -13,8 +13,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from trace_assets.code_versions import code_version
+from trace_assets.formats.batch_files import stands_alone
 from trace_assets.formats.load import Loaded
-from trace_assets.formats.problem import Problem, ProblemLog, stands_alone
+from trace_assets.formats.problem import Problem, ProblemLog
 from trace_assets.records import Record
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.store.lines import sealed, unsealed

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import get_args
 
 from trace_assets.errors import InputError, TraceError
-from trace_assets.formats.problem import SUFFIXES
+from trace_assets.formats.batch_files import SUFFIXES
 from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantined, TrajectoryHead
 from trace_assets.store.presence import announce
 from trace_assets.study import Study

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trace_assets.formats.problem import is_session
+from trace_assets.formats.batch_files import is_session
 from trace_assets.records import ArrivalKind, Quarantined
 from trace_assets.store.files import replacing_file
 from trace_assets.study import Study

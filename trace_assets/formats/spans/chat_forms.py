@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.unread import left_of
 from trace_assets.untrusted.json_text import read_embedded
 
@@ -100,7 +101,7 @@ def in_chat_form(messages: list[Any], system: Any = None, left: Counter[str] | N
             if foreign:
                 _number_calls(said, f"call_{number}", open_calls)
             told.append(said)
-    words = _text(_dict(system).get("parts", system)) if system else ""
+    words = _text(dict_of(system).get("parts", system)) if system else ""
     first = told[0] if told and isinstance(told[0], Mapping) else {}
     if words and first.get("role") not in ("system", "developer"):
         told.insert(0, {"role": "system", "content": words})
@@ -225,7 +226,7 @@ def _message(value: Mapping[str, Any], role: str) -> Iterator[Said]:
     if kind == "constructor":
         path = value.get("id")
         name = str(path[-1]) if isinstance(path, list) and path else ""
-        yield from _message({**_dict(value.get("kwargs")), "role": _ROLES.get(name.lower(), role)}, role)
+        yield from _message({**dict_of(value.get("kwargs")), "role": _ROLES.get(name.lower(), role)}, role)
         return
     if isinstance(value.get("data"), Mapping) and "content" not in value:
         yield from _message({**value["data"], "role": _role(value, role)}, role)
@@ -244,8 +245,8 @@ def _message(value: Mapping[str, Any], role: str) -> Iterator[Said]:
     if kind == "reasoning" and "role" not in value:
         return
     own = _role(value, role)
-    extra = _dict(value.get("additional_kwargs"))
-    calls = [_call(one) for one in _list(value.get("tool_calls")) or _list(extra.get("tool_calls"))]
+    extra = dict_of(value.get("additional_kwargs"))
+    calls = [_call(one) for one in list_of(value.get("tool_calls")) or list_of(extra.get("tool_calls"))]
     parts = value.get("parts", value.get("content"))
     texts, more, results, thoughts = _taken_apart(parts)
     thought = value.get("reasoning_content") or value.get("reasoning") or " ".join(thoughts)
@@ -356,7 +357,7 @@ def _result(part: Mapping[str, Any]) -> Said:
         given = given["value"]
     inner = given if isinstance(given, list) else None
     told = [one.get("resource", one) for one in inner or () if isinstance(one, Mapping)]  # MCP's, or a text
-    texts = [one["text"] for one in map(_dict, told) if isinstance(one.get("text"), str)]
+    texts = [one["text"] for one in map(dict_of, told) if isinstance(one.get("text"), str)]
     return {
         "role": "tool",
         "tool_call_id": next((part[key] for key in _ANSWERED if part.get(key)), None),
@@ -369,8 +370,8 @@ def _result(part: Mapping[str, Any]) -> Said:
 def _call(one: Any) -> Said:
     """Return a call in the chat form's short spelling."""
     one = parsed(one)
-    body = _dict(one)
-    inner = _dict(body.get("function")) or body
+    body = dict_of(one)
+    inner = dict_of(body.get("function")) or body
     given = next((inner[key] for key in ("arguments", "args", "input", "parameters") if key in inner), None)
     return {
         "id": body.get("id") or body.get("call_id") or body.get("toolCallId"),
@@ -386,11 +387,3 @@ def _text(value: Any) -> str:
     if isinstance(value, Mapping) and ("text" in value or "content" in value):
         return _text(value.get("text") or value.get("content"))
     return text_of(value)
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.spans.attributes import flat, read_kind, read_messages
 from trace_assets.formats.spans.chat_forms import Said, answered, asked, parsed
 from trace_assets.formats.spans.span import Kind, Span, ToolUse, Trace, kind_of, seconds_of, tokens_in
-from trace_assets.formats.spans.traces import Row, Traces, dict_of, in_words, list_of, number_in, text_or_none
+from trace_assets.formats.spans.traces import Row, Traces, in_words, number_in, text_or_none
 
 _TYPES = frozenset(
     [

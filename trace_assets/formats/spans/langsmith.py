@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.spans.chat_forms import answered, asked, parsed
 from trace_assets.formats.spans.span import Span, ToolUse, kind_of, seconds_of, tokens_in
-from trace_assets.formats.spans.traces import Row, Traces, dict_of, list_of, number_in, text_or_none
+from trace_assets.formats.spans.traces import Row, Traces, number_in, text_or_none
 
 _MODEL = ("ls_model_name", "model", "model_name", "model_id")
 _SESSION = ("thread_id", "session_id", "conversation_id")

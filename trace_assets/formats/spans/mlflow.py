@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.spans.chat_forms import answered, asked, parsed
-from trace_assets.formats.spans.traces import (
-    Row,
-    Traces,
-    dict_of,
-    events_of,
-    list_of,
-    telemetry_span,
-    tell,
-    text_or_none,
-)
+from trace_assets.formats.spans.traces import Row, Traces, events_of, telemetry_span, tell, text_or_none
 from trace_assets.untrusted.json_text import read_embedded
 
 _EXPECTED = ("expected_response", "expected_facts", "expected_output")

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.spans.attributes import flat
 from trace_assets.formats.spans.chat_forms import parsed
 from trace_assets.formats.spans.traces import (
     Row,
     Traces,
-    dict_of,
     events_of,
     in_words,
-    list_of,
     telemetry_span,
     tell,
     text_or_none,

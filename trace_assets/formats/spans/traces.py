@@ -118,16 +118,6 @@ def in_words(row: Row) -> dict[str, Any]:
     return {_HUMP.sub(lambda hump: f"_{hump[1].lower()}", str(key)): value for key, value in row.items()}
 
 
-def dict_of(value: Any) -> dict[str, Any]:
-    """Return an object, empty where there is none."""
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """Return a list, empty where there is none."""
-    return value if isinstance(value, list) else []
-
-
 def text_or_none(value: Any) -> str | None:
     """Return a name; None where there is none."""
     return str(value) if value not in (None, "") else None
