@@ -1,4 +1,4 @@
-"""The fourth to eighth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
+"""The fourth to ninth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from tests.audit_fixtures.unforeseen.fifth.cheats import CHEATS as FIFTH_CHEATS
 from tests.audit_fixtures.unforeseen.fifth.cheats import HALVES
 from tests.audit_fixtures.unforeseen.fourth.cheats import CHEATS as FOURTH_CHEATS
 from tests.audit_fixtures.unforeseen.fourth.cheats import Cheat
+from tests.audit_fixtures.unforeseen.ninth.cheats import CHEATS as NINTH_CHEATS
 from tests.audit_fixtures.unforeseen.runner import (
     Unforeseen,
     eighth_set,
     fifth_set,
     fourth_set,
+    ninth_set,
     seventh_set,
     sixth_set,
 )
@@ -28,10 +30,10 @@ from trace_assets.environments.audit.listed_places import always_in_place
 from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.severity import SEVERITIES
 
-SETS = (fourth_set, fifth_set, sixth_set, seventh_set, eighth_set)
+SETS = (fourth_set, fifth_set, sixth_set, seventh_set, eighth_set, ninth_set)
 SOUND = {one.name: one for read in SETS for one in read()}
 WAYS: dict[str, Any] = {name: lambda s, way=way: [way(s)] for name, way in SIXTH_WAYS.items()} | SEVENTH_WAYS
-_CHEATS = (FOURTH_CHEATS, FIFTH_CHEATS, HALVES, SIXTH_CHEATS, SEVENTH_CHEATS, EIGHTH_CHEATS)
+_CHEATS = (FOURTH_CHEATS, FIFTH_CHEATS, HALVES, SIXTH_CHEATS, SEVENTH_CHEATS, EIGHTH_CHEATS, NINTH_CHEATS)
 CHEATS = {one.name: one for own in _CHEATS for one in own}
 KILLED, LEAKED, SAME = "trace.mutation.kill_rate", "semantic.no_solution_leakage", "trace.attacker.same_tool"
 BALANCE, UNKNOWN, CLAIMED = "trace.balance", "trace.unshown_names", "trace.attacker.claimed_looks"
@@ -121,6 +123,23 @@ SEEN_BY = {
     "no excess, no limit": "",
     "any day from then on": KILLED,
     "either of the two": "",
+    # The ninth set.
+    "a shelf for the unit to be taken": "",
+    "a channel column for what is due": "",
+    "the pump's card tells how it ends": "",
+    "a doctor's mark on what is due": "",
+    "photographs only of what stays at home": "",
+    "the alarm's number is odd where it was deployed": "",
+    "the account holds what is to be refunded": "",
+    "a negative patient may get positive blood": "",
+    "the rate of an agreement needs no proof": "",
+    "worn things are deducted": "",
+    "textiles may hang as long as they are asked for": "",
+    "in an oral exam the laptop is what is due": "",
+    "whatever was asked of the client": "",
+    "the gauge need not be read again": "",
+    "any service on the way may be restarted": "",
+    "the oldest unit is not asked for": "",
 }
 """What sees each; empty where it takes somebody who understands the policy."""
 QUICK = {
@@ -176,7 +195,11 @@ def test_all_are_said_and_kinds_are_many() -> None:
     assert set(SEEN_BY.values()) - {""} <= set(SEVERITIES)
     assert {one.base for one in CHEATS.values()} <= set(SOUND)
     assert set(CHEATS) | set(SOUND) >= QUICK
-    assert (len(SOUND), len(CHEATS), len(WAYS)) == (17 + 8 + 9 + 9 + 14, 17 + 12 + 6 + 16 + 16 + 14, 18)
+    assert (len(SOUND), len(CHEATS), len(WAYS)) == (
+        17 + 8 + 9 + 9 + 14 + 8,
+        17 + 12 + 6 + 16 + 16 + 14 + 16,
+        18,
+    )
 
 
 def test_a_look_is_needed_only_where_all_else_does_not_tell() -> None:

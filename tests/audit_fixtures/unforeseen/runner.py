@@ -16,8 +16,8 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH = (
-    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH = (
+    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 )
 FRAME = SECOND / "frame.py"
 """What the modules of the second to the seventh set end with: in a sandbox they could import none of it."""
@@ -65,7 +65,9 @@ class Unforeseen:
         """Return the module, whole."""
         kind = "broken" if self.kind == "broken" else "sound"
         own = (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
-        return own if self.folder in (FOLDER, EIGHTH) else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
+        return (
+            own if self.folder in (FOLDER, EIGHTH, NINTH) else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
+        )
 
     def subject(self, judge: Judge | None = None) -> Subject:
         """Return it as a check is handed it.
@@ -136,3 +138,8 @@ def seventh_set() -> list[Unforeseen]:
 def eighth_set() -> list[Unforeseen]:
     """Return the eighth set: sound ones that share no frame, of answers in tables, tags, prose and lines."""
     return _read(EIGHTH)
+
+
+def ninth_set() -> list[Unforeseen]:
+    """Return the ninth set: sound ones that compare, prove, trace and ask, told in no JSON."""
+    return _read(NINTH)
