@@ -122,6 +122,7 @@ class CarefulAgent:
             not in (
                 "write_against_state",
                 "write_against_policy",
+                "write_against_rule",
                 "write_on_kind",
                 "unanswered_state",
             )

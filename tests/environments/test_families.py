@@ -86,7 +86,7 @@ def played(
 def test_families_have_recipes_and_cases() -> None:
     # A family without a recipe diagnoses all the same; a writer of another kind may take its capabilities.
     without = {"write_past_date", "limit_exceeded", "unasked_condition"}
-    without |= {"write_against_rule", "denied_without_look"}
+    without |= {"denied_without_look"}
     without |= {"unread_prerequisite", "write_against_clauses", "stale_value", "unfinished_deed"}
     without |= {"customary_step", "unread_pages", "call_in_prose"}
     without |= {"other_record_taken", "described_record_left", "second_request_left", "unasked_deletion"}

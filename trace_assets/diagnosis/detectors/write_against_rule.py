@@ -117,7 +117,7 @@ class WriteAgainstRule:
                 or (given is not None and normal(given) != normal(seen.fields.get(args["field"])))
             ):
                 continue  # what is not known accuses nobody; nor does a change of the very field
-            if _forbids(args, seen.fields, step.given):
+            if forbids(args, seen.fields, step.given):
                 why = f"{args['tool']} on {name} with {spoken(args['field'])} {seen.fields[args['field']]}"
                 return lacking(why, seen.index, step.index)
         asked = min(
@@ -125,7 +125,7 @@ class WriteAgainstRule:
         )
         for name in transcript.observations:
             seen = last_seen(transcript, name, str(args["argument"]), len(transcript.messages))
-            if seen is None or name in written or not _forbids(args, seen.fields):
+            if seen is None or name in written or not forbids(args, seen.fields):
                 continue
             opened = any(
                 name in step.objects or (step.answer == seen.index and len(records_in(step.result)) == 1)
@@ -263,9 +263,16 @@ def last_seen(transcript: Transcript, name: str, argument: str, before: int) -> 
     )
 
 
-def _forbids(
+def forbids(
     args: Mapping[str, Any], fields: Mapping[str, str], given: Mapping[str, Any] | None = None
 ) -> bool:
+    """Tell whether the sentence forbids the call.
+
+    Args:
+        args: Of the detector, of a kind that hangs on a record's field.
+        fields: Of the record.
+        given: Arguments of the call; None where there is none.
+    """
     value = fields.get(args["field"])
     if value is None:
         return False

@@ -69,6 +69,8 @@ BY_STATE = frozenset(
     }
 )
 """Detector families whose capability is to decide by what a look shows."""
+OF_A_RECORD = frozenset({"state", "past", "window"})
+"""Kinds of `write_against_rule` that a field of the record decides; others hang on what a call is given."""
 
 BY_REQUEST = frozenset({"write_on_kind"})
 """Detector families whose capability is to decide by what is asked for: no look tells it."""
@@ -160,10 +162,15 @@ def _never_used(subject: Subject, purpose: Purpose, used: set[str]) -> str:
     )
 
 
+def _is_by_state(spec: CapabilitySpec) -> bool:
+    by_record = spec.detector == "write_against_rule" and spec.detector_args.get("kind") in OF_A_RECORD
+    return by_record or spec.detector in BY_STATE
+
+
 @with_purpose
 def hangs_on_looks(subject: Subject, purpose: Purpose) -> Finding:
     """Where the capability is to decide by a look, what a look shows tells the oracle's decision."""
-    if purpose.spec.detector not in BY_STATE and not _runs_decide_by_looks(subject, purpose):
+    if not _is_by_state(purpose.spec) and not _runs_decide_by_looks(subject, purpose):
         return (
             _by_what_it_names(subject, purpose) if purpose.spec.detector is None else Finding("skip", NO_LOOK)
         )

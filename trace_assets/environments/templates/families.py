@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trace_assets.environments.contract.description import TargetContract
+from trace_assets.environments.templates.forbidden_by_sentence import by_sentence
 from trace_assets.environments.templates.object_context import Filled
 from trace_assets.environments.templates.scenario_builders import (
     answered,
@@ -79,6 +80,13 @@ FAMILIES: Mapping[str, Recipe] = {
         "one change; every other record meets none of the conditions that the policy lists",
         "changed it where a condition holds, whichever it is, and refused elsewhere",
         "a writing tool for which the policy lists conditions, at least two of them fields of its record",
+    ),
+    "write_against_rule": Recipe(
+        "write_against_state",
+        by_sentence,
+        "one change that every other record's state, or date, forbids by a sentence of the policy",
+        "changed it, or did what is done instead (or refused), as the sentence says",
+        "a writing tool, and a sentence of the policy that forbids it by a field of its record",
     ),
     "object_untouched": Recipe(
         "object_untouched",

@@ -77,16 +77,36 @@ def _values(held: Mapping[str, Any], one: Mapping[str, Any], now: str | None) ->
 
 
 def _moments(held: Mapping[str, Any], now: datetime, hours: float) -> list[str]:
-    """Return moments on both sides of a limit, written as those that were seen.
+    return moments(str(next(iter(known_values(dict(held))), "")), now, hours)
+
+
+def moments(shown: str, now: datetime, hours: float, ahead: bool = False) -> list[str]:
+    """Return moments on both sides of a limit, written as one that was seen.
 
     They lie whole hours apart in pairs: minutes and seconds must not tell the side.
+
+    Args:
+        shown: A moment as the target writes it.
+        now: The policy's clock.
+        hours: How far from now the limit lies; 0 for what has passed or not.
+        ahead: Whether it lies after now.
+
+    >>> found = moments("2031-05-02", datetime(2031, 5, 1, 12), 48, ahead=True)
+    >>> found[0] >= "2031-05-01", found[-1] > "2031-05-10"
+    (True, True)
+    >>> found = moments("2031-05-02 08:00", datetime(2031, 5, 1, 12), 0)
+    >>> min(found) < "2031-05-01", max(found) > "2031-05-02"
+    (True, True)
     """
-    shown = str(next(iter(known_values(dict(held))), ""))
     rng = random.Random("moments on both sides of a limit")
     far = max(FAR_HOURS, 3 * hours)
-    ago = [rng.uniform(0.02, 0.95) * hours for _ in range(MOMENTS)]
-    ago += [one + math.ceil(rng.uniform(1.05 * hours, far) - one) for one in ago]
-    found = [(now - timedelta(hours=one)).replace(microsecond=0) for one in ago]
+    near = [rng.uniform(0.02, 0.95) * (hours or far) for _ in range(MOMENTS)]
+    if hours:
+        other = [one + math.ceil(rng.uniform(1.05 * hours, far) - one) for one in near]
+    else:
+        other = [one - math.ceil(one + rng.uniform(1, far)) for one in near]
+    way = 1 if ahead or not hours else -1
+    found = [(now + way * timedelta(hours=one)).replace(microsecond=0) for one in near + other]
     if len(shown) <= len("2024-05-15"):
         return sorted({one.strftime("%Y-%m-%d") for one in found})
     return [one.isoformat(sep="T" if "T" in shown else " ") for one in found]
