@@ -1,4 +1,4 @@
-"""Environments for a sentence of the policy that forbids a write: by a date, a state, or what is not drawn."""
+"""Environments for a sentence of the policy that forbids a write: by a date, a state, or what none draws."""
 
 from __future__ import annotations
 
