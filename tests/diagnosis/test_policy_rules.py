@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trace_assets.diagnosis.detectors.policy_rules import bans, limits
+from trace_assets.diagnosis.detectors.policy_limits import limits
+from trace_assets.diagnosis.detectors.policy_rules import bans
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 
 VALUES = {"state": ["open", "closed", "half open"], "kind": ["guest", "staff"]}

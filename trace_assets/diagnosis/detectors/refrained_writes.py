@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
 from trace_assets.diagnosis.detectors.identity import normal
-from trace_assets.diagnosis.detectors.policy_rules import kinds_banned
+from trace_assets.diagnosis.detectors.policy_given import kinds_banned
 from trace_assets.diagnosis.detectors.policy_text import ALLOWS, FORBIDS
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript

@@ -10,19 +10,10 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import (
-    Ban,
-    Most,
-    Window,
-    bans,
-    dates_meant,
-    given_bans,
-    is_among,
-    limits,
-    marks,
-    optional_fields,
-    windows,
-)
+from trace_assets.diagnosis.detectors.policy_given import given_bans, is_among, marks
+from trace_assets.diagnosis.detectors.policy_limits import Most, limits
+from trace_assets.diagnosis.detectors.policy_rules import Ban, bans, optional_fields
+from trace_assets.diagnosis.detectors.policy_windows import Window, dates_meant, windows
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, leaves, records_in, time_of

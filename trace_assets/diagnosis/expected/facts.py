@@ -13,7 +13,8 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses
-from trace_assets.diagnosis.detectors.policy_rules import Ban, Most, bans, limits, optional_fields
+from trace_assets.diagnosis.detectors.policy_limits import Most, limits
+from trace_assets.diagnosis.detectors.policy_rules import Ban, bans, optional_fields
 from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody, shown_policy
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import flat, leaves, outermost, records_in, scalars_of

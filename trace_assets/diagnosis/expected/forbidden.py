@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_rules import dates_meant, given_bans, is_among, windows
+from trace_assets.diagnosis.detectors.policy_given import given_bans, is_among
+from trace_assets.diagnosis.detectors.policy_windows import dates_meant, windows
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
 from trace_assets.diagnosis.detectors.verbs import same_verb, things, verb_of
