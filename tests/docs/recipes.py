@@ -44,8 +44,8 @@ enters, and no word of a domain stands in a recipe. This page is written by
 
 `tests/environments/test_families.py` fills and plays all of them: on the embedded desk ({embedded} families;
 its users never answer, which `write_after_refusal` and `write_without_consent` need, and its policy lists
-no conditions), on a made-up clinic whose users answer (all {clinic}) and, where the simulation files are at
-hand, on tau2's retail ({retail}: its policy lists no conditions), airline (all {airline}) and telecom solo
+no conditions), on a made-up clinic whose users answer ({clinic}) and, where the simulation files are at
+hand, on tau2's retail ({retail}: its policy lists no conditions), airline ({airline}) and telecom solo
 ({telecom_solo}, about lines). On each, a scripted agent that has every capability succeeds on every seed;
 the same agent without just the one taught succeeds on at most 60 %.
 

@@ -123,6 +123,7 @@ class CarefulAgent:
                 "write_against_state",
                 "write_against_policy",
                 "write_against_rule",
+                "write_past_date",
                 "write_on_kind",
                 "unanswered_state",
             )

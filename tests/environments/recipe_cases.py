@@ -168,6 +168,13 @@ CASES: dict[str, dict[str, dict[str, Any]]] = {
             "now": "2025-02-25",
             "state": {},
         },
+        "write_past_date": {
+            "tool": "resume_line",
+            "argument": "line_id",
+            "field": "contract_end_date",
+            "now": "2025-02-25 12:08:00",
+            "state": {"status": "Suspended"},
+        },
         "unverified_write": {
             "writes": ["resume_line", "toggle_data"],
             "reads": ["get_details_by_id", "check_status_bar"],

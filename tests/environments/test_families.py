@@ -85,18 +85,19 @@ def played(
 
 def test_families_have_recipes_and_cases() -> None:
     # A family without a recipe diagnoses all the same; a writer of another kind may take its capabilities.
-    without = {"write_past_date", "limit_exceeded", "unasked_condition"}
+    without = {"limit_exceeded", "unasked_condition"}
     without |= {"denied_without_look"}
     without |= {"unread_prerequisite", "write_against_clauses", "stale_value", "unfinished_deed"}
     without |= {"customary_step", "unread_pages", "call_in_prose"}
     without |= {"other_record_taken", "described_record_left", "second_request_left", "unasked_deletion"}
     assert set(RECIPES) == {detector.name for detector in DETECTORS} - without - {"listed_unopened"}
     of_a_desk = {"write_on_kind"}  # no other target has a rule of what things are called
-    assert set(CASES["clinic"]) == set(RECIPES) - of_a_desk
-    assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy", *of_a_desk}
+    dated = {"write_past_date"}  # telecom's lines alone end; a made-up shop has dates in a test of its own
+    assert set(CASES["clinic"]) == set(RECIPES) - of_a_desk - dated
+    assert set(RECIPES) - set(CASES["tau2:retail"]) == {"write_against_policy", *of_a_desk, *dated}
     answers = {"write_after_refusal", "write_without_consent"}
-    assert set(RECIPES) - set(CASES["embedded"]) == {*answers, "write_against_policy"}
-    assert set(CASES["tau2:airline"]) == set(RECIPES) - of_a_desk
+    assert set(RECIPES) - set(CASES["embedded"]) == {*answers, "write_against_policy", *dated}
+    assert set(CASES["tau2:airline"]) == set(RECIPES) - of_a_desk - dated
 
 
 def test_the_page_is_what_the_code_says() -> None:

@@ -66,13 +66,13 @@ def shop() -> TargetContract:
     return contract_of("shop", tools, POLICY, [_run(number, rng) for number in range(60)])
 
 
-def written(shop: TargetContract, **rule: Any) -> Any:
+def written(shop: TargetContract, detector: str = "write_against_rule", **rule: Any) -> Any:
     spec = CapabilitySpec(
         capability_id="shop-rule",
         target="shop",
         name="Refrain from returning the parcel",
         description="A capability.",
-        detector="write_against_rule",
+        detector=detector,
         detector_args={"tool": "return_parcel", "argument": "parcel_id", "state": {}, **rule},
     )
     return load(write_environment(spec, shop).source)
@@ -97,6 +97,7 @@ AGES = {"field": "delivered_at", "now": "2031-05-01 12:00"}
             lambda record: -_age(record) >= timedelta(hours=48),
         ),
         ({"kind": "past", **AGES, "now": "2031-05-01"}, lambda record: record["delivered_at"] > "2031-05-01"),
+        ({"detector": "write_past_date", **AGES}, lambda record: record["delivered_at"] > "2031-05-01"),
         (
             {"kind": "state", "field": "opened", "values": ["true"], "only": False},
             lambda record: not record["opened"],
@@ -110,7 +111,7 @@ AGES = {"field": "delivered_at", "now": "2031-05-01 12:00"}
             lambda r: r["size"] == "small",
         ),
     ],
-    ids=["within", "before", "past", "yes or no", "never seen", "only"],
+    ids=["within", "before", "past", "past, by no sentence", "yes or no", "never seen", "only"],
 )
 def test_what_the_sentence_forbids_is_refused_and_all_else_done(shop, rule, is_right) -> None:
     module = written(shop, **rule)

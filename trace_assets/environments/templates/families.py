@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trace_assets.environments.contract.description import TargetContract
-from trace_assets.environments.templates.forbidden_by_sentence import by_sentence
+from trace_assets.environments.templates.forbidden_by_sentence import by_past_date, by_sentence
 from trace_assets.environments.templates.object_context import Filled
 from trace_assets.environments.templates.scenario_builders import (
     answered,
@@ -87,6 +87,13 @@ FAMILIES: Mapping[str, Recipe] = {
         "one change that every other record's state, or date, forbids by a sentence of the policy",
         "changed it, or did what is done instead (or refused), as the sentence says",
         "a writing tool, and a sentence of the policy that forbids it by a field of its record",
+    ),
+    "write_past_date": Recipe(
+        "write_against_state",
+        by_past_date,
+        "one change of an object that, for every other seed, has passed",
+        "changed it where the date lies ahead, and refused elsewhere",
+        "a writing tool, and a date of its record that lies ahead for some and behind for others",
     ),
     "object_untouched": Recipe(
         "object_untouched",

@@ -60,13 +60,28 @@ def by_sentence(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     return replace(filled, features=filled.features | {"ruled"})
 
 
+def by_past_date(spec: CapabilitySpec, contract: TargetContract) -> Filled:
+    """Fill the recipe about a write on an object after a date of it has passed.
+
+    Raises:
+        InputError: As `by_sentence`.
+    """
+    now = str(spec.detector_args.get("now") or "")[:10]
+    return by_sentence(
+        spec.model_copy(update={"detector_args": {**spec.detector_args, "kind": "past", "now": now}}),
+        contract,
+    )
+
+
 def _values(held: Mapping[str, Any], named: Mapping[str, Any]) -> list[Any]:
     """Return what a field was seen to be, or moments on both sides of the limit."""
     if named["kind"] in BY_DATE:
         now, shown = time_of(named.get("now")), next(iter(known_values(dict(held))), None)
         if now is None or time_of(shown) is None:
             return []
-        return moments(str(shown), now, float(named.get("hours") or 0), bool(named.get("ahead")))
+        found = moments(str(shown), now, float(named.get("hours") or 0), bool(named.get("ahead")))
+        # Of today nobody could say whether it has passed.
+        return [one for one in found if named["kind"] != "past" or one[:10] != named["now"][:10]]
     return [True, False] if held.get("type") == "boolean" else known_values(dict(held))
 
 
