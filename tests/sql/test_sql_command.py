@@ -259,6 +259,17 @@ def test_rows_that_somebody_put_among_a_table_are_told_of(trace: Run, home: Home
     assert trace("SELECT count(*) AS n FROM messages", "--format", "json")[2] == ""
 
 
+@pytest.mark.parametrize("asked", [("SELECT count(*) AS n FROM labels",), (), ("labels", "--format", "csv")])
+def test_a_folder_that_is_no_study_does_not_look_like_one_without_findings(
+    trace: Run, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    assert "holds no row" not in trace(*asked)[2]
+    monkeypatch.setenv("TRACE_HOME", str(tmp_path / "elsewhere"))
+    code, _, err = trace(*asked)
+    assert code == 0 and f"{tmp_path / 'elsewhere'} holds no row of any table yet" in " ".join(err.split())
+    assert not (tmp_path / "elsewhere").exists(), "who only looks makes no folder"
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_an_output_that_takes_nothing_is_named_and_the_home_is_not(tmp_path: Path, unbuffered: str) -> None:
     command = [sys.executable, "-m", "trace_assets", "--help"]

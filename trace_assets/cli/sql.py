@@ -28,7 +28,7 @@ from trace_assets.records.trajectory import Fault
 from trace_assets.store.names import chosen_name
 from trace_assets.store.saved_queries import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse, unfit
-from trace_assets.study import Study  # noqa: F401 (`open_study` needs it: imported with the command)
+from trace_assets.study import Study
 from trace_assets.system.processes import memory_bytes
 
 TABLE_ROWS = 200
@@ -83,6 +83,7 @@ def sql(
             _list(warehouse, chosen)
             if warehouse.lost():
                 raise typer.Exit(1)
+            _tell_nothing_is_here(study)
             return
         text, values = _resolve(query, given, warehouse)
         _tell_unlisted(warehouse.unlisted(text))
@@ -99,8 +100,19 @@ def sql(
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return
+    _tell_nothing_is_here(study)
     if output is not None:
         make_console(stderr=True).print(f"{written} rows written to {escape(str(output))}", soft_wrap=True)
+
+
+def _tell_nothing_is_here(study: Study) -> None:
+    """Say so where no table has a row: a wrong folder or `TRACE_HOME` looks like a study without findings."""
+    if not any(study.home.tables.rglob("*.parquet")):
+        make_console(stderr=True).print(
+            f"[yellow]note[/] {escape(str(study.home.path))} holds no row of any table yet. If that is not "
+            "the study you mean, go to its folder or set TRACE_HOME; `trace diagnose FILE...` begins one.",
+            soft_wrap=True,
+        )
 
 
 def _tell_unlisted(files: Sequence[Path]) -> None:
