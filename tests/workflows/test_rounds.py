@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from trace_assets.orchestration.scope import Scope
 from trace_assets.records import (
     BaseCheckpoint,
     EnvironmentVerdict,
+    LedgerEntry,
     Round,
     RoundAgent,
     SelectedCapability,
@@ -25,7 +27,7 @@ from trace_assets.records import (
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import ROUND_FILE, Study
-from trace_assets.workflows.rounds import begin_round, later_round, played_rounds, round_home
+from trace_assets.workflows.rounds import SEALED, begin_round, later_round, played_rounds, round_home
 
 THREE = ["rounds.most=3"]
 
@@ -190,6 +192,31 @@ def test_rounds_are_noted_down_with_what_was_taken(tmp_path: Path) -> None:
     assert [(row.round, row.place, row.last) for row in rows] == [(1, "", False), (2, "rounds/2", True)]
     assert "below rounds.min_gain" in rows[1].detail and "another follows" in rows[0].detail
     assert [check.passed for check in result.checks] == [True]
+
+
+def test_what_is_made_of_all_rounds_is_no_cost_of_the_first(tmp_path: Path) -> None:
+    """Else each sync would find other rounds than were noted down, and make them again."""
+    study = study_in(tmp_path, THREE)
+    come_to(study, "one")
+    come_to(begin_round(study, 2, study), "two", delta=0.001)
+
+    def book(asset: str, rollouts: float) -> None:
+        at, spent = datetime.now(UTC), (("cpu", 7.0, "s"), ("rollouts", rollouts, "episodes"))
+        rows = [
+            LedgerEntry(recorded_at=at, stage=asset, asset=asset, kind=kind, quantity=much, unit=unit)
+            for kind, much, unit in spent
+        ]
+        study.store.write(rows, LedgerEntry, asset)
+
+    book("trajectories", 480)
+    write_rounds(study)
+    noted = study.store.read(Round)
+    assert [(row.rollouts, row.cpu_seconds) for row in noted] == [(480, 7.0), (0, 0.0)]
+    for asset in sorted(SEALED):
+        book(asset, 1024)
+    assert rounds_now(study) == noted
+    book("pilot", 32)
+    assert rounds_now(study)[0].rollouts == 512
 
 
 def test_a_round_that_taught_nothing_says_what_it_left_and_why(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from trace_assets.resources.model_files import enter, whole_adapter
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.stats.intervals import Estimate
 from trace_assets.study import Study
-from trace_assets.workflows.rounds import played_rounds, rounds_of
+from trace_assets.workflows.rounds import SEALED, played_rounds, rounds_of
 
 
 @asset(
@@ -147,7 +147,9 @@ def _row(study: Study, now: Study, agent: RoundAgent, why: str) -> Round:
     adapters = {one.name: one for one in read_adapters(now)}
     taught = [name for name, one in adapters.items() if one.kind == "capability"]
     taken = bool(agent.members) and (agent.delta or 0.0) >= study.settings.rounds.min_gain
-    spent = stage_costs(now.store.read(LedgerEntry)).values()
+    # What is made of all rounds is booked in the first one's home, and later: it is no cost of that round.
+    own = [one for one in now.store.read(LedgerEntry) if one.asset not in SEALED]
+    spent = stage_costs(own).values()
 
     def booked(kind: str) -> float:
         return sum(stage.get(kind, 0.0) for stage in spent)
