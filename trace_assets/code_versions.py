@@ -51,12 +51,13 @@ _WORKER = ("__main__", "leaf", "machine", "modules", "supervisor", "vdso", "wire
 _PROMPTS = "diagnosis/llm/prompts"
 _SHARED = (
     *("diagnosis.llm.request", "diagnosis.llm.transcript"),
-    *("diagnosis.llm.context", "diagnosis.llm.reading", "diagnosis.llm.json_reply"),
+    *("diagnosis.llm.context", "diagnosis.llm.reading", "diagnosis.llm.spelling", "diagnosis.llm.json_reply"),
     *(f"{_PROMPTS}/{name}.md" for name in ("repair", "transcript", "context")),
 )
 _DETECTORS = ("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.candidates")
 _DISCOVERY = (
-    *(*_SHARED, "diagnosis.llm.discovery", "diagnosis.llm.merging"),
+    *_SHARED,
+    *(f"diagnosis.llm.{name}" for name in ("discovery", "batches", "merging", "found_again")),
     *(f"{_PROMPTS}/{name}.md" for name in ("discover", "discover_batch", "merge", "recognise")),
 )
 _LABELLING = (

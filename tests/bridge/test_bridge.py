@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from tests.bridge.bridge import Bridge
 from trace_assets.diagnosis.llm.budget import open_account
-from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
-from trace_assets.diagnosis.llm.recording import Recording, prompt_hash
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.recording import Answers, Recording, prompt_hash
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.errors import InputError
 from trace_assets.settings import Analyst

@@ -15,7 +15,7 @@ from tests.durability.readings import differing, kept_files, readings
 from tests.durability.small_home import Small, quick_models, simulation_file
 from trace_assets.cli.checkup.files import files
 from trace_assets.diagnosis.llm.budget import open_account
-from trace_assets.diagnosis.llm.client import Answers
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import Answer, Question
 from trace_assets.environments.contract.description import TargetDescription, write_description
 from trace_assets.rollouts.runner import Journal

@@ -15,7 +15,8 @@ from tests.tournament.test_arms import decided, reading_base, silent_base, world
 from tests.training.conftest import base, words
 from tests.training.word_target import WordEpisode, WordTarget
 from trace_assets.diagnosis.llm.budget import Account, Totals, read_calls, totals
-from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
 from trace_assets.records import Check, Message, Split, Task, Trajectory, Verdict

@@ -9,7 +9,7 @@ from typing import Literal
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.contrast import in_first_half
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
-from trace_assets.diagnosis.llm.merging import with_further
+from trace_assets.diagnosis.llm.found_again import with_further
 from trace_assets.records import (
     Capability,
     FurtherReading,
@@ -20,13 +20,7 @@ from trace_assets.records import (
     Trajectory,
 )
 from trace_assets.report.asset_report.diagnosis import dictionary_report
-from trace_assets.resources.analysts import (
-    by_target,
-    known_of,
-    model_figures,
-    open_detectors,
-    open_model,
-)
+from trace_assets.resources.analysts import by_target, known_of, model_figures, open_detectors, open_model
 from trace_assets.resources.open_failures import asked_as, open_failures, usable_runs
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study

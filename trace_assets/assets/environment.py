@@ -12,8 +12,9 @@ import polars as pl
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.budget import open_account
-from trace_assets.diagnosis.llm.client import Answers, Unanswered
+from trace_assets.diagnosis.llm.client import Unanswered
 from trace_assets.diagnosis.llm.prices import with_prices
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.writers.drafting import (

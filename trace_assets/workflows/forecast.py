@@ -8,20 +8,17 @@ from dataclasses import dataclass
 
 from trace_assets.assets.environment import WriterDesk, open_model_writer
 from trace_assets.diagnosis.expected.diffs import action_diffs
+from trace_assets.diagnosis.llm.batches import draw_batches
 from trace_assets.diagnosis.llm.budget import bytes_per_token, price, read_calls, totals
 from trace_assets.diagnosis.llm.cases import Grounds, rules_question
-from trace_assets.diagnosis.llm.client import Answers
-from trace_assets.diagnosis.llm.discovery import discovery_question, draw_batches
+from trace_assets.diagnosis.llm.discovery import discovery_question
 from trace_assets.diagnosis.llm.further import Open, further_batches, further_question
-from trace_assets.diagnosis.llm.labelling import (
-    cases_and_parents,
-    label_question,
-    ordered,
-    triage_question,
-)
+from trace_assets.diagnosis.llm.labelling import cases_and_parents, label_question, ordered
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.diagnosis.llm.transcript import BYTES_A_TOKEN as ESTIMATED
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
+from trace_assets.diagnosis.llm.triage import triage_question
 from trace_assets.diagnosis.triage import triage
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.judge.agents import Judging, judging

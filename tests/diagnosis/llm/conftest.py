@@ -16,7 +16,8 @@ from honest_reader import HonestReader
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst, rehearse
 from trace_assets.diagnosis.llm.budget import open_account
-from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.records import Capability, Trajectory
 from trace_assets.settings import Analyst, Discovery, Labels
 from trace_assets.store import Store

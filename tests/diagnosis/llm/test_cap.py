@@ -26,7 +26,8 @@ from trace_assets.diagnosis.llm.budget import (
     read_calls,
     totals,
 )
-from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.errors import TraceError
 from trace_assets.policies.openai_answers import read_usage

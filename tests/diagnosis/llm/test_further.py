@@ -17,8 +17,8 @@ from test_cases import CONTEXT, COUNT, POLICY, RUNS, cause
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.diagnosis.llm.cases import Grounds
 from trace_assets.diagnosis.llm.discovery import Known
+from trace_assets.diagnosis.llm.found_again import with_further
 from trace_assets.diagnosis.llm.further import Open, further_batches, further_question, unexplained
-from trace_assets.diagnosis.llm.merging import with_further
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import (
     ActionDiff,

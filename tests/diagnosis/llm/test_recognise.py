@@ -14,13 +14,8 @@ from honest_reader import MARK, HonestReader
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.labels import write_batch_capabilities
 from trace_assets.assets.selected_capabilities import write_spec
-from trace_assets.diagnosis.llm.merging import (
-    Merged,
-    by_wording,
-    model_capability_id,
-    recognise,
-    recognise_question,
-)
+from trace_assets.diagnosis.llm.found_again import by_wording, recognise, recognise_question
+from trace_assets.diagnosis.llm.merging import Merged, model_capability_id
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import BatchCapability, Capability, Proposal, Trajectory, Triage
 from trace_assets.settings import Discovery, load_settings

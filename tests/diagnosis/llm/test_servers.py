@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from tests.answering import Answer as Reply
 from tests.answering import InTurn, completion, failure
 from trace_assets.diagnosis.llm.budget import Call, bytes_per_token, open_account
-from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
 from trace_assets.diagnosis.llm.labelling import LabelAnswer, label_question
 from trace_assets.diagnosis.llm.prices import with_prices
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.policies.openai_answers import ChatAnswer, joined_pieces, read_answer

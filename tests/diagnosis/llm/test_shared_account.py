@@ -20,7 +20,8 @@ from trace_assets.diagnosis.llm.budget import (
     spent_by_files,
     totals,
 )
-from trace_assets.diagnosis.llm.client import Answers, ModelServer
+from trace_assets.diagnosis.llm.client import ModelServer
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.shared_account import SharedAccount, settled
 from trace_assets.records import LedgerEntry
 from trace_assets.settings import Analyst

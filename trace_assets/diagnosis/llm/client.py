@@ -8,20 +8,16 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-from pydantic import ValidationError
+from typing import Any, TypeVar
 
 from trace_assets.diagnosis.llm.budget import Account, CapReached
 from trace_assets.diagnosis.llm.reading import dumped, refusal_in
-from trace_assets.diagnosis.llm.recording import Recording, prompt_hash
+from trace_assets.diagnosis.llm.recording import Answers, Recording, prompt_hash
 from trace_assets.diagnosis.llm.request import A, Question, render
 from trace_assets.errors import InputError
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import ServerFault, longest_reply, public_url
 from trace_assets.settings import Analyst
-from trace_assets.store.files import make_folder, replacing_file
-from trace_assets.store.lines import sealed, unsealed
 from trace_assets.system.processes import finish
 
 TOLD_TWICE = 2
@@ -478,51 +474,3 @@ class _Paid:
         if not usage.said:
             account.faults["usage"] += 1
         self._server.ended()
-
-
-# Accepted answers on disk, by the hash of their question: a question is paid for once.
-
-
-Remark = Literal["full", "cut"]
-"""`full`: the question does not fit the model's context; `cut`: its answer does not fit a reply."""
-
-
-class Answers:
-    """The answers in one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, key: str) -> Path:
-        """Return the file of a question's answer, whether it exists or not."""
-        return self.folder / key[:2] / f"{key}.json"
-
-    def get(self, question: Question[A]) -> A | Remark | None:
-        """Return a remembered answer or remark; None when there is none or its file is damaged."""
-        try:
-            text = unsealed(self.path(question.key).read_bytes().rstrip(b"\n"))
-            entry = json.loads(text or "")
-            remark = entry.get("remark")
-            if remark in ("full", "cut"):
-                known: Remark = remark
-                return known
-            answer = question.schema.model_validate(entry["answer"], strict=False)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
-            return None
-        return None if question.examine(answer) else answer
-
-    def has(self, question: Question[A]) -> bool:
-        """Tell whether a question was answered, without reading the answer."""
-        return self.path(question.key).is_file()
-
-    def put(self, question: Question[A], answer: A | Remark) -> None:
-        """Remember an answer or a remark."""
-        entry: dict[str, object] = {"kind": question.kind, "model": question.model}
-        if isinstance(answer, str):
-            entry["remark"] = answer
-        else:
-            entry["answer"] = answer.model_dump(mode="json")
-        path = self.path(question.key)
-        make_folder(path.parent)
-        with replacing_file(path) as partial:
-            partial.write_bytes(sealed(json.dumps(entry, ensure_ascii=False)))

@@ -12,14 +12,13 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trace_assets.diagnosis.llm.batches import Batch, Likeness, partners
 from trace_assets.diagnosis.llm.cases import MOST_CASES, CaseAnswer, Grounds, about_cases
 from trace_assets.diagnosis.llm.causes import lacks_of
 from trace_assets.diagnosis.llm.client import ModelServer
 from trace_assets.diagnosis.llm.discovery import (
     MOST,
-    Batch,
     Known,
-    Likeness,
     ProposalAnswer,
     Proposed,
     Said,
@@ -27,7 +26,6 @@ from trace_assets.diagnosis.llm.discovery import (
     case_said,
     habits_question,
     named_episodes,
-    partners,
     proposal_rows,
     shown_episodes,
 )

@@ -1,8 +1,9 @@
-"""Answers of a real model on file, by the hash of their prompt: to be replayed without a key.
+"""Answers of a model on disk: accepted ones, by the hash of their question, and recordings to be replayed.
 
-A recording is JSON lines. The first says where it comes from, each further one holds what a model said to
-one request, bad answers included, so that repairs are replayed too. A prompt that is not in it is reported:
-nothing is answered by what was said to another one.
+A question is paid for once. A recording is for those without a key: JSON lines, of which the first says where
+it comes from, and each further one holds what a model said to one request, bad answers included, so that
+repairs are replayed too. A prompt that is not in it is reported: nothing is answered by what was said to
+another one.
 """
 
 from __future__ import annotations
@@ -14,10 +15,59 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import ValidationError
+
+from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.errors import InputError
-from trace_assets.store.files import make_folder, sync_folder
+from trace_assets.store.files import make_folder, replacing_file, sync_folder
+from trace_assets.store.lines import sealed, unsealed
+
+Remark = Literal["full", "cut"]
+"""`full`: the question does not fit the model's context; `cut`: its answer does not fit a reply."""
+
+
+class Answers:
+    """The accepted answers in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, key: str) -> Path:
+        """Return the file of a question's answer, whether it exists or not."""
+        return self.folder / key[:2] / f"{key}.json"
+
+    def get(self, question: Question[A]) -> A | Remark | None:
+        """Return a remembered answer or remark; None when there is none or its file is damaged."""
+        try:
+            text = unsealed(self.path(question.key).read_bytes().rstrip(b"\n"))
+            entry = json.loads(text or "")
+            remark = entry.get("remark")
+            if remark in ("full", "cut"):
+                known: Remark = remark
+                return known
+            answer = question.schema.model_validate(entry["answer"], strict=False)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):
+            return None
+        return None if question.examine(answer) else answer
+
+    def has(self, question: Question[A]) -> bool:
+        """Tell whether a question was answered, without reading the answer."""
+        return self.path(question.key).is_file()
+
+    def put(self, question: Question[A], answer: A | Remark) -> None:
+        """Remember an answer or a remark."""
+        entry: dict[str, object] = {"kind": question.kind, "model": question.model}
+        if isinstance(answer, str):
+            entry["remark"] = answer
+        else:
+            entry["answer"] = answer.model_dump(mode="json")
+        path = self.path(question.key)
+        make_folder(path.parent)
+        with replacing_file(path) as partial:
+            partial.write_bytes(sealed(json.dumps(entry, ensure_ascii=False)))
+
 
 KIND = "trace-assets recording"
 _FIELDS = ("model", "messages", "temperature", "seed")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.diagnosis.llm.budget import open_account, read_calls, totals
-from trace_assets.diagnosis.llm.client import Answers, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
+from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.errors import require_extra
 from trace_assets.policies.advised import Place
