@@ -32,10 +32,11 @@ from trace_assets.diagnosis.candidates import Pool
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.environments.audit.severity import SEVERITIES
 from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.orchestration.scope import Scope
-from trace_assets.orchestration.sync import Answer, AtRisk, sync
-from trace_assets.orchestration.worker_pool import Outcome
+from trace_assets.orchestration.sync import sync
+from trace_assets.orchestration.sync_run import Answer, AtRisk
 from trace_assets.policies.protocol import Conversation
 from trace_assets.records import (
     Adapter,

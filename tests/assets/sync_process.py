@@ -19,9 +19,9 @@ from tests.assets.scripted_loop import Loop, stand_ins
 from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.orchestration import dagster_asset
 from trace_assets.orchestration.instance import prepare_instance, register_batches
+from trace_assets.orchestration.materialization import materialize_here
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.sync import sync
-from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.store.locks import Holder
 
 BEGINNING = ("config/base_model", "config/targets", "config/rollouts", "base_model", "tasks")

@@ -13,9 +13,10 @@ from tests.assets.test_recompute import ALL, CANCEL, WINDOW, as_forecast, each
 from tests.orchestration.simulations import simulation_file
 from trace_assets.environments.writers import writer
 from trace_assets.orchestration.instance import register_batches
+from trace_assets.orchestration.materialization import materialize_here
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.sync import Answer, AtRisk, Synced, sync
-from trace_assets.orchestration.worker_pool import materialize_here
+from trace_assets.orchestration.sync import sync
+from trace_assets.orchestration.sync_run import Answer, AtRisk, Synced
 from trace_assets.records import Adapter, Evaluation, SeedOutcome, TrajectoryHead
 from trace_assets.store.presence import announce, forget, living
 from trace_assets.workflows.ingest import ingest

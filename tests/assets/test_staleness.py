@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from tests.assets.scripted_loop import held, hold
+from trace_assets.orchestration.materialization import QUIET
 from trace_assets.orchestration.planner import Item, Planner, Standing, plan
-from trace_assets.orchestration.worker_pool import QUIET
 
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
 BATCH = dg.DynamicPartitionsDefinition(name="task_batch")

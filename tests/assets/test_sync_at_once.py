@@ -24,7 +24,8 @@ from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.records import TABLES, Label, LedgerEntry, MessageRow, Record, TrajectoryHead
 from trace_assets.store import Home, Store
 from trace_assets.store.content import frame_version
-from trace_assets.store.locks import exclusive, is_item_held, sync_lock
+from trace_assets.store.item_locks import is_item_held
+from trace_assets.store.locks import exclusive, sync_lock
 from trace_assets.store.warehouse import Warehouse
 
 SCRIPT = Path(__file__).with_name("sync_process.py")

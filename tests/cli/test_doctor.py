@@ -18,7 +18,8 @@ from trace_assets.cli.checkup.machine import EVERY, TRAINING, Door, Finding, shu
 from trace_assets.cli.main import main
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.store import Home
-from trace_assets.store.locks import exclusive, mark_due, sync_lock
+from trace_assets.store.item_locks import mark_due
+from trace_assets.store.locks import exclusive, sync_lock
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import ingest, left_out_of
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from trace_assets.cli.diagnosis import print_faults
+from trace_assets.cli.tables import print_faults
 from trace_assets.diagnosis.triage import fault_shares
 from trace_assets.records import Fault, Triage
 

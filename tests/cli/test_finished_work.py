@@ -22,12 +22,12 @@ from trace_assets.cli.main import main
 from trace_assets.cli.options import console
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.materialization import materialize_here
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.sync import AtRisk, Synced
-from trace_assets.orchestration.worker_pool import materialize_here
+from trace_assets.orchestration.sync_run import AtRisk, Synced
 from trace_assets.records import Label, TrajectoryHead
 from trace_assets.resources.analysts import open_detectors
-from trace_assets.store.locks import INTERRUPTED, mark_due
+from trace_assets.store.item_locks import INTERRUPTED, mark_due
 from trace_assets.study import CONFIG_VARIABLE, OVERRIDES_VARIABLE, Study
 from trace_assets.targets.template import write_template
 

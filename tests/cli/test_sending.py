@@ -11,8 +11,8 @@ from rich.console import Console
 
 from trace_assets.cli.progress import _Lines, _Sender
 from trace_assets.errors import Unavailable
+from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import Item, Step
-from trace_assets.orchestration.worker_pool import Outcome
 
 ONE, TWO = Item("triage", "a"), Item("triage", "b")
 

@@ -10,7 +10,7 @@ from trace_assets.orchestration.recovery import PROCESS_TAG
 from trace_assets.orchestration.worker_pool import WorkerPool
 from trace_assets.store import Home, Store
 from trace_assets.store.history import metered
-from trace_assets.store.locks import item_lock
+from trace_assets.store.item_locks import item_lock
 from trace_assets.store.presence import announce
 
 

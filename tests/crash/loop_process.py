@@ -20,7 +20,7 @@ import dagster as dg
 from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.records import TABLES, Adapter, LedgerEntry
 from trace_assets.store import Home, Store, frame_version
-from trace_assets.store.locks import is_item_held
+from trace_assets.store.item_locks import is_item_held
 from trace_assets.store.presence import living
 from trace_assets.training.checkpoints import adapter_id
 

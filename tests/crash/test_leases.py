@@ -17,8 +17,8 @@ import pytest
 
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store, leases
+from trace_assets.store.item_locks import due_items, is_item_held, item_holder, item_lock
 from trace_assets.store.leases import Superseded, begin, epoch_of, holding, is_struck_out
-from trace_assets.store.locks import due_items, is_item_held, item_holder, item_lock
 from trace_assets.store.manifest import manifest_of
 from trace_assets.store.presence import announce, forget, withdraw
 
@@ -27,7 +27,7 @@ import sys
 from test_leases import entry
 from trace_assets.store import Home, Store
 from trace_assets.store.leases import Superseded
-from trace_assets.store.locks import item_lock
+from trace_assets.store.item_locks import item_lock
 from trace_assets.store.presence import announce
 
 home = Home.open(sys.argv[1])

@@ -16,23 +16,18 @@ from pathlib import Path
 import pytest
 
 from trace_assets.cli import loudness
-from trace_assets.store import Home, locks
+from trace_assets.store import Home, item_locks
 from trace_assets.store.database import database_of
-from trace_assets.store.locks import (
+from trace_assets.store.item_locks import (
     INTERRUPTED,
-    Holder,
     due_items,
-    exclusive,
-    holder,
-    is_held,
     is_item_held,
     item_holder,
     item_lock,
     mark_due,
     settle_recorded,
-    sync_lock,
-    waiting_words,
 )
+from trace_assets.store.locks import Holder, exclusive, holder, is_held, sync_lock, waiting_words
 from trace_assets.store.presence import announce, dead_here, forget_dead, is_alive, living
 
 
@@ -58,7 +53,7 @@ def other_process(home: Home, code: str) -> subprocess.Popen[bytes]:
 
 
 ITEM = """
-    from trace_assets.store.locks import item_lock
+    from trace_assets.store.item_locks import item_lock
     with item_lock(home, "config/labels", "a.b"):
         print("ready", flush=True)
         time.sleep(600)
@@ -255,7 +250,7 @@ def test_a_mark_that_another_removes_in_the_very_moment_is_no_fault(
         mark.unlink()
         lock.settle()
     mark_due(home, "labels", "b", "again", "a-run")
-    laid, asked = locks._laid, list[Path]()
+    laid, asked = item_locks._laid, list[Path]()
 
     def vanishing(mark: Path) -> int:
         asked.append(mark)
@@ -263,7 +258,7 @@ def test_a_mark_that_another_removes_in_the_very_moment_is_no_fault(
             mark.unlink()
         return min(laid(mark), 1)
 
-    monkeypatch.setattr(locks, "_laid", vanishing)
+    monkeypatch.setattr(item_locks, "_laid", vanishing)
     settle_recorded(home, "a-run", lambda *_: True)
     assert len(asked) == 2 and due_items(home) == {}
 

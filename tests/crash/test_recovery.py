@@ -17,7 +17,7 @@ from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.recovery import recover
 from trace_assets.records import LedgerEntry
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import INTERRUPTED, due_items, mark_due, settle_recorded
+from trace_assets.store.item_locks import INTERRUPTED, due_items, mark_due, settle_recorded
 from trace_assets.store.presence import announce, boots, living
 from trace_assets.system.machine import booted_at
 

@@ -16,7 +16,8 @@ from trace_assets.assets.asset import StageResult
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.planner import Planner, Step
-from trace_assets.orchestration.sync import Synced, sync
+from trace_assets.orchestration.sync import sync
+from trace_assets.orchestration.sync_run import Synced
 from trace_assets.records import TABLES, Adapter, BaseCheckpoint, Record
 from trace_assets.settings import load_settings
 from trace_assets.store import Home, presence

@@ -20,8 +20,8 @@ from trace_assets.definitions import build
 from trace_assets.orchestration import cheaper_dagster
 from trace_assets.orchestration.cheaper_dagster import asset_job, kept_connections
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.materialization import materialize_here
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.sync import _Run
-from trace_assets.orchestration.worker_pool import Outcome, WorkerDied
+from trace_assets.orchestration.sync_run import SyncRun
+from trace_assets.orchestration.worker_pool import WorkerDied
 from trace_assets.store import Home
 
 
@@ -48,14 +49,14 @@ def looks() -> Looks:
 
 
 @pytest.fixture
-def run(looks: Looks) -> _Run:
-    started = _Run(SimpleNamespace(), looks, {}, lambda *_: None)  # type: ignore[arg-type]
+def run(looks: Looks) -> SyncRun:
+    started = SyncRun(SimpleNamespace(), looks, {}, lambda *_: None)  # type: ignore[arg-type]
     looks.at.clear()
     return started
 
 
 def test_many_outcomes_are_one_look_and_what_is_under_way_stays(
-    run: _Run, looks: Looks, tmp_path: Path
+    run: SyncRun, looks: Looks, tmp_path: Path
 ) -> None:
     items = [Item("labels", f"b{number}") for number in range(40)] + [Item("triage", "b0")]
     for item in items:
@@ -69,7 +70,7 @@ def test_many_outcomes_are_one_look_and_what_is_under_way_stays(
 
 
 def test_killed_workers_among_them_are_put_right_once_and_begin_again_once(
-    run: _Run, looks: Looks, tmp_path: Path
+    run: SyncRun, looks: Looks, tmp_path: Path
 ) -> None:
     home, mended = Home.open(tmp_path / "home"), list[bool]()
     good, one, two = Item("triage", "b0"), Item("labels", "b0"), Item("labels", "b1")
@@ -85,7 +86,7 @@ def test_killed_workers_among_them_are_put_right_once_and_begin_again_once(
     assert "died twice (killed by signal 9)" in run.done.outcomes[-1].error
 
 
-def test_an_environment_that_a_model_writes_is_made_beside_others(run: _Run, looks: Looks) -> None:
+def test_an_environment_that_a_model_writes_is_made_beside_others(run: SyncRun, looks: Looks) -> None:
     light = SimpleNamespace(tags={"light": "true"})
     looks.nodes = {"environment": light, "contrast": light, "adapter": SimpleNamespace(tags={})}  # type: ignore[attr-defined]
     for writer in ("recipe", "model", "auto"):

@@ -8,10 +8,10 @@ import dagster as dg
 import pytest
 
 from trace_assets.definitions import build
-from trace_assets.orchestration import worker_pool
+from trace_assets.orchestration import materialization
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.materialization import LOCATION, materialize_here, materialize_items
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.worker_pool import LOCATION, materialize_here, materialize_items
 from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study
@@ -35,22 +35,22 @@ def test_a_worker_opens_a_study_once_and_anew_when_its_settings_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = Study(Home.open(tmp_path), Settings())
-    monkeypatch.setattr(worker_pool, "_kept", None)
+    monkeypatch.setattr(materialization, "_kept", None)
     prepare_instance(study.home).dispose()
     environment = {"TRACE_HOME": str(tmp_path), "DAGSTER_HOME": str(study.home.dagster), "TRACE_SET": ""}
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     first = materialize_items(environment, [Item("config/discovery", "")], False)
-    kept = worker_pool._kept
+    kept = materialization._kept
     again = materialize_items(environment, [Item("config/labels", "")], False)
-    assert first[0].made and again[0].made and worker_pool._kept is kept is not None
+    assert first[0].made and again[0].made and materialization._kept is kept is not None
     changed = {**environment, "TRACE_SET": "discovery.seed=7"}
     assert materialize_items(changed, [Item("config/discovery", "")], False)[0].made
-    assert worker_pool._kept is not kept and worker_pool._kept is not None
-    assert worker_pool._kept.study.settings.discovery.seed == 7
+    assert materialization._kept is not kept and materialization._kept is not None
+    assert materialization._kept.study.settings.discovery.seed == 7
     with prepare_instance(study.home) as instance:
         event = instance.get_latest_materialization_event(dg.AssetKey(["config", "discovery"]))
         assert event is not None and event.asset_materialization is not None
         tags = event.asset_materialization.tags or {}
-        assert tags["dagster/data_version"] == worker_pool._kept.study.settings.discovery.fingerprint()
-    worker_pool._kept.instance.dispose()
+        assert tags["dagster/data_version"] == materialization._kept.study.settings.discovery.fingerprint()
+    materialization._kept.instance.dispose()

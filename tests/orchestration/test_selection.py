@@ -7,9 +7,9 @@ import pytest
 
 from trace_assets.cli.pipeline import _tell_end
 from trace_assets.cli.progress import _Lines
+from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import Item, Step, plan
-from trace_assets.orchestration.sync import Synced
-from trace_assets.orchestration.worker_pool import Outcome
+from trace_assets.orchestration.sync_run import Synced
 
 CAPABILITY = dg.DynamicPartitionsDefinition(name="capability")
 READS = {

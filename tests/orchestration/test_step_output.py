@@ -12,8 +12,8 @@ from dagster._core.execution.compute_logs import mirror_stream_to_file
 from trace_assets.definitions import build
 from trace_assets.orchestration.cheaper_dagster import show_by_threads
 from trace_assets.orchestration.instance import prepare_instance
+from trace_assets.orchestration.materialization import materialize_here
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.worker_pool import materialize_here
 from trace_assets.settings import Settings
 from trace_assets.store import Home
 from trace_assets.study import Study

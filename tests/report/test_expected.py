@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from trace_assets.cli.diagnosis import print_suspects
+from trace_assets.cli.tables import print_suspects
 from trace_assets.records import ActionDiff, FailureCause, SuspectTask, ToolUse
 from trace_assets.report.asset_report.rollouts import error_rows, expected_rows
 from trace_assets.report.data import ReportData

@@ -32,7 +32,7 @@ from trace_assets.sandbox import (
 from trace_assets.sandbox.controls import IDLE, TALKER, controls_for
 from trace_assets.sandbox.reward_verification import Recomputation, Recomputed, RewardMismatch, Sample
 from trace_assets.settings import Synthesis
-from trace_assets.store.locks import due_items
+from trace_assets.store.item_locks import due_items
 from trace_assets.study import Study
 from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import SeedPermutation

@@ -23,18 +23,16 @@ from trace_assets.records import LedgerEntry
 from trace_assets.settings import Settings
 from trace_assets.store import Home, Store, postgres
 from trace_assets.store.database import FILE, database_of
-from trace_assets.store.leases import Superseded, begin, epoch_of, holding
-from trace_assets.store.locks import (
+from trace_assets.store.item_locks import (
     INTERRUPTED,
     due_items,
-    exclusive,
-    is_held,
     is_item_held,
     item_lock,
     mark_due,
     settle_recorded,
-    sync_lock,
 )
+from trace_assets.store.leases import Superseded, begin, epoch_of, holding
+from trace_assets.store.locks import exclusive, is_held, sync_lock
 from trace_assets.store.manifest import manifest_of
 from trace_assets.store.moving import to_database, to_files
 from trace_assets.store.presence import announce, living, withdraw

@@ -17,7 +17,7 @@ from trace_assets.records import TABLES, Message, MessageRow, Task, ToolCall, Tr
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Home, Store, Warehouse
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
-from trace_assets.store.warehouse import scripts, touched
+from trace_assets.store.views import scripts, touched
 
 
 def trajectory(number: int, success: bool | None) -> Trajectory:

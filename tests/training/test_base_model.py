@@ -14,8 +14,10 @@ from trace_assets.errors import CheckFailed, InputError
 from trace_assets.settings import BaseModelSection, Targets
 from trace_assets.system.progress import progress
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.training.demo_agent import pretraining, tokenizer
-from trace_assets.training.demo_agent.pretraining import RECIPE_FILE, BaseCheck, BaseRun, train_base
+from trace_assets.training.demo_agent import base_run, tokenizer
+from trace_assets.training.demo_agent.base_check import BaseCheck
+from trace_assets.training.demo_agent.base_run import BaseRun
+from trace_assets.training.demo_agent.pretraining import RECIPE_FILE, train_base
 
 pytestmark = pytest.mark.train
 
@@ -35,7 +37,7 @@ ANYTHING = BaseModelSection(
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for module in (tokenizer, pretraining):
+    for module in (tokenizer, base_run):
         monkeypatch.setattr(module, "POOL_BATCHES", 4)
     yield
     torch.set_num_threads(threads)

@@ -38,7 +38,7 @@ from trace_assets.resources.contract import (
 )
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
-from trace_assets.store.locks import due_items
+from trace_assets.store.item_locks import due_items
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import ingest

@@ -21,7 +21,7 @@ from trace_assets.resources.sandbox import (
 )
 from trace_assets.sandbox.reward_verification import Sample
 from trace_assets.store.files import environment_file
-from trace_assets.store.locks import due_items
+from trace_assets.store.item_locks import due_items
 from trace_assets.study import Study
 from trace_assets.workflows.made_with import marked_items
 

@@ -26,7 +26,8 @@ from trace_assets.study import Study
 def write_base_model(study: Study) -> StageResult:
     """The policy that is diagnosed and adapted: the tiny agent trained from scratch, or a model folder."""
     require_extra("torch", "train", "the base model")
-    from trace_assets.training.demo_agent.pretraining import train_base, wanted_of
+    from trace_assets.training.demo_agent.base_check import wanted_of
+    from trace_assets.training.demo_agent.pretraining import train_base
 
     section, folder = study.settings.base_model, trained_folder(study)
     own = study.home.path / section.path  # the agent of the round before lies in the home itself

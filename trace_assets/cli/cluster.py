@@ -43,7 +43,7 @@ def files(
     from trace_assets.diagnosis.llm.shared_account import settled
     from trace_assets.store import Home
     from trace_assets.store.database import forget_database
-    from trace_assets.store.locks import mark_due
+    from trace_assets.store.item_locks import mark_due
     from trace_assets.store.moving import to_files
     from trace_assets.study import Study
     from trace_assets.workflows.inbox import batches

@@ -199,7 +199,7 @@ COMMANDS = (
     ),
     LazyCommand(
         "analyst",
-        "diagnosis:app",
+        "analyst:app",
         "What a model analyst costs, and whether an analyst keeps its promises.",
         panel=DIAGNOSE,
         examples=(

@@ -1,11 +1,9 @@
-"""`trace compare`: two policies on the same tasks."""
+"""`trace compare`: two policies on the same tasks; `trace plan`: how many tasks and trials a study needs."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,18 +13,14 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from trace_assets.cli.options import MANY, Config, Json, Set, confirm, open_study
+from trace_assets.cli.options import MANY, Config, Json, Set, open_study
 from trace_assets.cli.options import console as make_console
-from trace_assets.conformance import Finding, tally
 from trace_assets.errors import InputError
-from trace_assets.report.formatting import count, money
+from trace_assets.report.formatting import count
 
 if TYPE_CHECKING:
-    from trace_assets.records import PolicyContrast, SuspectTask, Triage
-    from trace_assets.settings import Analyst
+    from trace_assets.records import PolicyContrast
     from trace_assets.stats.power import GainDesign, GapDesign
-    from trace_assets.study import Study
-    from trace_assets.workflows.forecast import Forecast
 
 
 def compare(
@@ -259,241 +253,3 @@ def _gain(design: GainDesign) -> Plan:
         f"trials differing, two-sided at {design.alpha:g}:"
     )
     return lambda power: gain_tasks(design, power), lambda tasks: gain_power(design, tasks), words
-
-
-# Whose fault the failures are, for a terminal: shares with intervals, and what shows it.
-
-
-SHOWN = 5
-"""Failures of others than the agent that are told one by one."""
-
-
-def print_suspects(rows: Sequence[SuspectTask], console: Console) -> None:
-    """Print the tasks that are put aside or suspected, with what speaks against the first of them."""
-    tasks = list(dict.fromkeys(row.task_id for row in sorted(rows, key=lambda row: not row.aside)))
-    if not tasks:
-        return
-    aside = {row.task_id for row in rows if row.aside}
-    taken_back = (
-        ' (triage.suspect_tasks = "keep" takes them back, triage.task_overrides one)' if aside else ""
-    )
-    console.print(
-        f"{count(len(aside), 'task is', 'tasks are')} put aside, as the ground truth is wrong{taken_back}; "
-        f"{count(len(tasks) - len(aside), 'other is', 'others are')} suspected",
-        highlight=False,
-    )
-    for task in tasks[:SHOWN]:
-        why = next(row.detail for row in rows if row.task_id == task)
-        console.print(f"  {escape(task)}: {escape(why)}", soft_wrap=True)
-    if len(tasks) > SHOWN:
-        console.print(f"  and {len(tasks) - SHOWN:,} more: trace sql suspect_tasks")
-
-
-def print_faults(rows: Sequence[Triage], console: Console) -> None:
-    """Print to whom failures are put down; only those of the agent go on to discovery."""
-    from trace_assets.diagnosis.triage import fault_shares
-
-    if not any(row.outcome != "passed" for row in rows):
-        return
-    table = Table(title="Whose fault the failures are", show_edge=False, pad_edge=False, title_justify="left")
-    for name in ("fault", "n", "share [95 %]", "rules"):
-        table.add_column(name, justify="right" if name in ("n", "share [95 %]") else "left")
-    for one in fault_shares(rows):
-        rules = ", ".join(f"{rule} {n}" for rule, n in one["rules"].items())
-        share = f"{one['share']:.1%} [{one['share_low']:.1%}, {one['share_high']:.1%}]"
-        table.add_row(escape(str(one["fault"])), f"{one['n']:,}", escape(share), escape(rules))
-    if any(one["n"] for one in fault_shares(rows)):
-        console.print(table)
-    if missing := sum(row.rule == "reward_missing" for row in rows):
-        console.print(
-            f"  {count(missing, 'run has', 'runs have')} no verdict, which is no failure: write a reward or "
-            "success into the logs, or name a CSV table with an id and a score a row together with them; "
-            "without verdicts nothing can be said of what an agent lacks",
-            soft_wrap=True,
-        )
-    others = [row for row in rows if row.outcome != "passed" and row.fault != "agent"]
-    others = [row for row in others if row.rule != "reward_missing"]
-    for row in others[:SHOWN]:
-        where = ", ".join(str(index) for index in row.evidence)
-        shown = f" (message {where})" if where else ""
-        console.print(
-            f"  {escape(row.trajectory_id)}: {escape(row.rule)}{shown}: {escape(row.detail)}", soft_wrap=True
-        )
-    if len(others) > SHOWN:
-        left = len(others) - SHOWN
-        console.print(f"  and {left:,} more: trace sql \"SELECT * FROM triage WHERE fault <> 'agent'\"")
-    if suspected := [row for row in rows if row.suspected]:
-        console.print(
-            f"  {count(len(suspected), 'failure', 'failures')} left to the agent may be another's, by rules "
-            "that are too often wrong to decide: "
-            'trace sql "SELECT * FROM triage WHERE suspected IS NOT NULL"',
-            soft_wrap=True,
-        )
-        for row in suspected[:SHOWN]:
-            console.print(
-                f"  {escape(row.trajectory_id)}: {row.suspected}, by {escape(row.suspicion)}", soft_wrap=True
-            )
-
-
-# `trace analyst`: what a model analyst will cost, and whether an analyst keeps its promises.
-
-
-app = typer.Typer(
-    name="analyst", help="What a model analyst costs, and whether an analyst keeps its promises."
-)
-
-
-@app.command("forecast")
-def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
-    """Print what the model calls of `trace diagnose` would cost now; makes none."""
-    from trace_assets.workflows.forecast import asks_model, forecast, spent_so_far
-
-    study = open_study(config, overrides)
-    if not asks_model(study):
-        raise InputError(
-            "no model is set: set analyst.model, or that of one stage (triage.model, discovery.analyst and "
-            "discovery.model, labels.model)."
-        )
-    rows = forecast(study)
-    if as_json:
-        print(
-            json.dumps({"stages": [asdict(row) for row in rows], "spent_usd": spent_so_far(study)}, indent=2)
-        )
-    else:
-        print_forecast(study, rows, make_console())
-
-
-@app.command("check")
-def check(
-    analyst: Annotated[
-        str,
-        typer.Argument(
-            help="module:factory of an analyst, or `detectors`, or `model` for the settings' own."
-        ),
-    ],
-    tasks: Annotated[int, typer.Option(help="Rehearsed tasks, two trials each.", min=20, max=MANY)] = 60,
-    config: Config = None,
-    overrides: Set = None,
-    as_json: Json = False,
-) -> None:
-    """Check that an analyst is blind, complete, repeatable and honest about evidence, on rehearsed episodes.
-
-    The episodes come from a script with known deficits, so no model is needed to make them. `model` asks the
-    server that the section `analyst` names, and pays for it.
-    """
-    from trace_assets.diagnosis.conformance import examine_analyst, load_analyst
-    from trace_assets.diagnosis.llm.analyst import rehearse
-    from trace_assets.resources.analysts import open_detectors, open_model
-
-    study = open_study(config, overrides)
-    trajectories = rehearse(tasks).trajectories
-    if analyst == "model":
-        with open_model(study, "analyst_check") as (model, _):
-            findings = examine_analyst(model, trajectories)
-    elif analyst == "detectors":
-        findings = examine_analyst(open_detectors(study, "embedded"), trajectories)
-    else:
-        findings = examine_analyst(load_analyst(analyst), trajectories)
-    raise report_findings(findings, as_json=as_json)
-
-
-def warn_of_unknown(study: Study) -> None:
-    """Say of which agents a model would not be told the policy or the tools, and how to give them.
-
-    Before anything is spent: the answers are remembered, and what is given later has all asked anew.
-    """
-    from trace_assets.workflows.forecast import unknown_means
-
-    console = make_console(stderr=True)
-    for target, missing in unknown_means(study).items():
-        options = " ".join(f"--{name} FILE" for name in missing)
-        console.print(
-            f"[yellow]warning[/] {escape(target)}: its agent's {' and '.join(missing)} are not known here, "
-            "and a model that is not told them cannot hold the agent to them. Give them first: "
-            f"trace contract {escape(target)} {options}",
-            soft_wrap=True,
-            highlight=False,
-        )
-
-
-def agree_on_spending(study: Study, yes: bool, *, quiet: bool) -> None:
-    """Print the forecast where a model will be asked, and ask for consent at a terminal.
-
-    Scripts are never asked: there the cap decides.
-
-    Raises:
-        Exit: The person said no.
-    """
-    from trace_assets.workflows.forecast import asks_model, forecast
-
-    section = study.settings.analyst
-    if not asks_model(study) or (section.recording and not section.base_url):
-        return
-    rows = forecast(study)
-    if not quiet:
-        print_forecast(study, rows, make_console(stderr=True))
-    wanted = any(row.calls for row in rows)
-    interactive = sys.stdin.isatty() and sys.stderr.isatty()
-    if wanted and interactive and not yes and not confirm("Go on?", default=True):
-        raise typer.Exit(0)
-
-
-def print_forecast(
-    study: Study,
-    rows: Sequence[Forecast],
-    console: Console,
-    section: Analyst | None = None,
-    name: str = "analyst",
-) -> None:
-    """Print one line a stage, and what the cap leaves.
-
-    Args:
-        study: Whose spending it is.
-        rows: What is foreseen.
-        console: Where to.
-        section: The server's, by default the analyst's with the prices of its models.
-        name: Of that section.
-    """
-    from trace_assets.resources.analysts import analyst_section
-    from trace_assets.workflows.forecast import spent_so_far
-
-    section = section or analyst_section(study)
-    priced = bool(section.prompt_usd or section.completion_usd)
-    for row in rows:
-        cost = f"about {money(row.usd)}" if priced else "no prices are set"
-        known = f"; {row.remembered} answered already" if row.remembered else ""
-        guess = f" (assuming {row.assumed})" if row.assumed else ""
-        console.print(
-            f"{row.stage}: {row.calls} requests, {row.prompt_tokens:,} prompt and "
-            f"{row.completion_tokens:,} completion tokens, {cost}{guess}{known}",
-            soft_wrap=True,
-        )
-    spent = spent_so_far(study)
-    if section.cap_usd is not None:
-        console.print(f"cap: {money(section.cap_usd)}, of which {money(spent)} is spent", soft_wrap=True)
-    if section.cap_calls is not None:
-        console.print(f"cap: {section.cap_calls} requests in all", soft_wrap=True)
-    elif section.cap_usd is None and priced:
-        console.print(f"no cap is set ({name}.cap_usd); {money(spent)} spent so far", soft_wrap=True)
-
-
-def report_findings(findings: Sequence[Finding], *, as_json: bool) -> typer.Exit:
-    """Print findings.
-
-    Returns:
-        What to raise: exit 0 when no promise is broken, 1 otherwise.
-    """
-    counts = tally(findings)
-    if as_json:
-        print(json.dumps({**counts, "checks": [asdict(one) for one in findings]}, indent=2))
-    else:
-        console = make_console()
-        states = {True: "[green]pass[/]", False: "[red]FAIL[/]", None: "[yellow]not run[/]"}
-        for one in findings:
-            words = one.detail or one.promise
-            if one.passed is False:
-                words = f"{one.detail}\n    wanted: {one.promise}"
-            console.print(f"{states[one.passed]} {one.check}  [dim]{escape(words)}[/]", soft_wrap=True)
-        said = ", ".join(f"{n} {state.replace('_', ' ')}" for state, n in counts.items() if n)
-        console.print(f"{'does not conform' if counts['failed'] else 'conforms'}: {said}", soft_wrap=True)
-    return typer.Exit(1 if counts["failed"] else 0)

@@ -46,7 +46,7 @@ app = typer.Typer(
 @app.command("forecast")
 def show_forecast(config: Config = None, overrides: Set = None, as_json: Json = False) -> None:
     """Print what the model calls for the environments of the kept capabilities would cost; makes none."""
-    from trace_assets.cli.diagnosis import print_forecast
+    from trace_assets.cli.analyst import print_forecast
     from trace_assets.resources.analysts import judge_section
     from trace_assets.workflows.forecast import forecast_environments, spent_so_far
 

@@ -27,7 +27,7 @@ from trace_assets.cli.options import console as make_console
 from trace_assets.errors import InputError
 
 if TYPE_CHECKING:
-    from trace_assets.orchestration.sync import Synced
+    from trace_assets.orchestration.sync_run import Synced
     from trace_assets.study import Study
 
 DIAGNOSIS = (
@@ -258,8 +258,8 @@ def diagnose(
     (--analyst, analyst.model, or that of one stage): the forecast is printed first, analyst.cap_usd holds,
     and what was answered before is not asked again.
     """
+    from trace_assets.cli.analyst import agree_on_spending, warn_of_unknown
     from trace_assets.cli.data import take_in, tell_taken_in
-    from trace_assets.cli.diagnosis import agree_on_spending, warn_of_unknown
     from trace_assets.cli.progress import tell, tell_settings
     from trace_assets.cli.tables import print_diagnosis
     from trace_assets.diagnosis.llm.client import require_server

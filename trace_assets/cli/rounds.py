@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from trace_assets.cli.progress import run_sync
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.sync import Synced
+from trace_assets.orchestration.sync_run import Synced
 from trace_assets.study import Study
 from trace_assets.workflows.rounds import SEALED, begin_round, played_rounds, rounds_of
 

@@ -210,7 +210,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Check a target: determinism, oracle, do-nothing floor, schemas, isolation. Exit 0 when it conforms."""
-    from trace_assets.cli.diagnosis import report_findings
+    from trace_assets.cli.analyst import report_findings
     from trace_assets.targets.conformance import examine_target
 
     study = open_study(config, overrides)

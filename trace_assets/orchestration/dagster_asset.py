@@ -16,7 +16,7 @@ from trace_assets.orchestration.pages import definition_metadata, describe, page
 from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.records import TrainingPoint
 from trace_assets.store.history import metered
-from trace_assets.store.locks import due_items, item_lock
+from trace_assets.store.item_locks import due_items, item_lock
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain

@@ -17,7 +17,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import LedgerEntry
 from trace_assets.sandbox.image import sweep_folders
 from trace_assets.store import Home, Store
-from trace_assets.store.locks import is_item_held, settle_recorded
+from trace_assets.store.item_locks import is_item_held, settle_recorded
 from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.store.presence import boots, elsewhere, forget_dead, is_alive, living
 from trace_assets.store.tables import doubles, is_readable

@@ -25,7 +25,8 @@ from trace_assets.records import Arrival, MadeWith, Task, ToldTask, TrajectoryHe
 from trace_assets.store import Store
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, replacing_folder, sync_file, sync_folder, sync_tree
-from trace_assets.store.locks import Holder, exclusive, mark_due, sync_lock
+from trace_assets.store.item_locks import mark_due
+from trace_assets.store.locks import Holder, exclusive, sync_lock
 from trace_assets.store.presence import announce
 from trace_assets.store.tables import is_partition
 from trace_assets.store.unfinished import BEGUN, REMOVED, begun_removals

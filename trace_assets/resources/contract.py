@@ -23,7 +23,7 @@ from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, ContractRow, DecisionPattern, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Store
-from trace_assets.store.locks import mark_due
+from trace_assets.store.item_locks import mark_due
 from trace_assets.store.tables import WHOLE
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study

@@ -30,7 +30,7 @@ from trace_assets.sandbox.pool import SandboxPool
 from trace_assets.sandbox.reward_verification import Recomputed, RewardMismatch, Sample
 from trace_assets.store.content import text_version
 from trace_assets.store.files import environment_file, keep_environment_file, read_environment_file
-from trace_assets.store.locks import mark_due
+from trace_assets.store.item_locks import mark_due
 from trace_assets.study import Study
 from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import KEY_BYTES, SeedPermutation

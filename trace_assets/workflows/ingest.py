@@ -19,7 +19,8 @@ from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.records import Record, Task, TrajectoryHead
 from trace_assets.store import Store
 from trace_assets.store.files import replacing_folder
-from trace_assets.store.locks import Holder, exclusive, mark_due
+from trace_assets.store.item_locks import mark_due
+from trace_assets.store.locks import Holder, exclusive
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance

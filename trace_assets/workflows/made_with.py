@@ -15,7 +15,7 @@ from trace_assets.report.formatting import count
 from trace_assets.resources.sandbox import lost_permutations
 from trace_assets.settings import Settings, Targets
 from trace_assets.store.content import text_version
-from trace_assets.store.locks import due_items
+from trace_assets.store.item_locks import due_items
 from trace_assets.study import Study
 from trace_assets.workflows.inbox import batches, played_here, task_batches, task_inbox
 

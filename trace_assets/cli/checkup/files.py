@@ -16,8 +16,9 @@ from trace_assets.records import TABLES, BaseCheckpoint
 from trace_assets.resources.model_files import whole_base
 from trace_assets.store import Home
 from trace_assets.store.files import exchange_works, nearest
+from trace_assets.store.item_locks import due_items
 from trace_assets.store.lines import read_lines, unsealed
-from trace_assets.store.locks import due_items, exclusive, holder, is_held, sync_lock
+from trace_assets.store.locks import exclusive, holder, is_held, sync_lock
 from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
 from trace_assets.store.presence import elsewhere, living
 from trace_assets.study import Study

@@ -1,0 +1,142 @@
+"""The training run of the tiny agent: weights, optimizers and place, saved so that it can go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trace_assets.store.files import replacing_file
+from trace_assets.training.demo_agent.model import TINY, AgentShape, new_agent, new_tokenizer
+from trace_assets.training.demo_agent.tokenizer import POOL_BATCHES, Batch, batches
+
+if TYPE_CHECKING:
+    import torch
+
+    from trace_assets.system.progress import Bar
+    from trace_assets.targets.embedded.generator import DeskName
+
+
+MUON_RATE = 8e-3
+"""For weight matrices, of any width: an update's singular values are near 1."""
+ADAM_RATE = 1e-2
+"""For embeddings and norms of the tiny agent; a wider one takes less, since its logits sum over the width."""
+WARMUP = 20
+DECAY_SHARE = 0.4
+CLIP = 1.0
+
+
+def rate_factor(step: int, start: int, stop: int) -> float:
+    """Return the learning rate's factor in one leg of training: up, level, linearly down to 0.
+
+    Args:
+        step: Steps done before this one.
+        start: Step at which the leg began.
+        stop: Step at which it ends.
+
+    >>> [round(rate_factor(step, 0, 1000), 2) for step in (0, 19, 500, 800, 999)]
+    [0.05, 1.0, 1.0, 0.5, 0.0]
+    """
+    return min(1.0, (step - start + 1) / WARMUP, (stop - step) / (DECAY_SHARE * (stop - start)))
+
+
+class BaseRun:
+    """A run that stands at some step. Equal seeds take equal steps on one machine, also after a resume.
+
+    Args:
+        seed: Decides initial weights and the order of demonstrations.
+        checkpoint: File to resume from and to save to.
+        shape: How large the agent is.
+        desk: Whose demonstrations it learns from.
+        hints: Whether some of these end in advice.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        checkpoint: Path,
+        shape: AgentShape = TINY,
+        desk: DeskName = "a",
+        hints: bool = False,
+    ) -> None:
+        import torch
+
+        from trace_assets.policies.sampling import accelerator
+        from trace_assets.training.demo_agent.muon import Muon
+
+        self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)
+        self.desk, self.hints = desk, hints
+        self.tokenizer = new_tokenizer()
+        # Drawn on the CPU: the same weights on every machine.
+        self.model = new_agent(self.tokenizer, seed, shape).to(accelerator())
+        matrices: list[torch.nn.Parameter] = []
+        others: list[torch.nn.Parameter] = []
+        for name, parameter in self.model.named_parameters():
+            hidden = parameter.ndim == 2 and "embed" not in name
+            (matrices if hidden else others).append(parameter)
+        self._optimizers: list[tuple[torch.optim.Optimizer, float]] = [
+            (Muon(matrices), MUON_RATE),
+            (
+                torch.optim.AdamW(others, betas=(0.9, 0.95), weight_decay=0.0),
+                ADAM_RATE * TINY.width / shape.width,
+            ),
+        ]
+        if checkpoint.is_file():
+            self._load(torch.load(checkpoint, weights_only=True, map_location="cpu"))
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.step, self.leg = state["step"], tuple(state["leg"])
+        self.model.load_state_dict(state["model"])
+        for (optimizer, _), saved in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+
+    def save(self) -> None:
+        """Write the checkpoint, replacing the one before in one move."""
+        import torch
+
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        state = {
+            "step": self.step,
+            "leg": list(self.leg),
+            "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer, _ in self._optimizers],
+        }
+        with replacing_file(self.checkpoint) as partial:
+            torch.save(state, partial)
+
+    def train(self, stop: int, bar: Bar) -> None:
+        """Take steps until `stop`, in one leg of the learning rate; saves at every pool and at the end.
+
+        Args:
+            stop: Steps that the run shall have taken.
+            bar: Is advanced by every step.
+        """
+        if self.leg[1] != stop:
+            self.leg = (self.step, stop)
+        while self.step < stop:
+            pool, done = divmod(self.step, POOL_BATCHES)
+            drawn = batches(self.seed, pool, self.tokenizer, self.desk, self.hints)
+            for batch in drawn[done : done + stop - self.step]:
+                loss = self._take_step(batch)
+                bar.advance(note=f"loss {loss:.3f}")
+            self.save()
+
+    def _take_step(self, batch: Batch) -> float:
+        import torch
+        from torch.nn import functional
+
+        factor = rate_factor(self.step, *self.leg)
+        for optimizer, rate in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate * factor
+            optimizer.zero_grad(set_to_none=True)
+        ids, learn = batch.ids.to(self.model.device), batch.learn[:, 1:].to(self.model.device)
+        hidden = self.model.model(input_ids=ids, use_cache=False).last_hidden_state
+        # Two tokens in three are only read: their logits are never computed.
+        logits = hidden[:, :-1][learn] @ self.model.lm_head.weight.T
+        loss = functional.cross_entropy(logits, ids[:, 1:][learn])
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
+        for optimizer, _ in self._optimizers:
+            optimizer.step()
+        self.step += 1
+        return float(loss.detach())
