@@ -31,9 +31,9 @@ from trace_assets.records import (
     Task,
     Trajectory,
 )
+from trace_assets.resources.inbox import known_tasks, lay_tasks, task_inbox
 from trace_assets.settings import Targets
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.workflows.inbox import known_tasks, lay_tasks, task_inbox
 from trace_assets.workflows.ingest import ingest
 
 CANCEL = "embedded-write_without_read-cancel_order-get_order"

@@ -27,10 +27,11 @@ from trace_assets.errors import TraceError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Task
 from trace_assets.rollouts.runner import Rollout, Trial, roll_out
-from trace_assets.serving.server import Launch, ModelServer, find_vllm
+from trace_assets.serving.server import ModelServer
 from trace_assets.settings import Targets
 from trace_assets.stats.paired import Comparison, compare
 from trace_assets.system.machine import free_port
+from trace_assets.system.vllm import Launch, find_vllm
 from trace_assets.targets.embedded.target import EmbeddedTarget
 
 WARM_UP = 8

@@ -46,12 +46,9 @@ FLOORS = (
 """From the ground up: a room imports of its own floor and of lower ones."""
 
 UPWARD = {
-    ("policies.vllm_engine", "serving.server"): "ends a process group as the server's is ended",
     ("policies.vllm_engine", "training.checkpoints"): "reads which files make up an adapter's folder",
-    ("policies.vllm_host", "serving.server"): "ends a process group as the server's is ended",
     ("training.sampler", "serving.server"): "starts a vLLM server for the time of a training",
     ("resources.analysts", "assets.asset"): "the type of a figure",
     ("resources.sandbox", "assets.asset"): "the type of a check",
-    ("resources.contract", "workflows.inbox"): "where ingested batches lie",
 }
 """Imports of a higher floor that there are today, each with its reason. None of them closes a circle."""

@@ -17,7 +17,7 @@ from tests.gpu.talk import Length, TalkTarget
 def need_vllm(asked: Asked, command: bool = False) -> None:
     """Skip the part where vLLM is missing, or its program where that is what runs."""
     from trace_assets.errors import Unavailable
-    from trace_assets.serving.server import find_vllm
+    from trace_assets.system.vllm import find_vllm
 
     if importlib.util.find_spec("vllm") is None:
         raise Skip("vLLM is not installed in this interpreter")

@@ -25,10 +25,10 @@ from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.removal import finish_removals, removable, remove_batch, restore_batch
 from trace_assets.orchestration.scope import Scope
 from trace_assets.records import Arrival, SuspectTask, Task, ToldTask, TrajectoryHead, Triage
+from trace_assets.resources.inbox import batch_problem, batches, inbox
 from trace_assets.store import Store
 from trace_assets.store.unfinished import words_on_removals
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import batch_problem, batches, inbox
 from trace_assets.workflows.ingest import ingest
 from trace_assets.workflows.watch import look, pending
 

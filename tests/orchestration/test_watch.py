@@ -17,11 +17,11 @@ import trace_assets
 from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.errors import Unavailable
 from trace_assets.records import Arrival, BaseCheckpoint, Quarantined, Task, TrajectoryHead
+from trace_assets.resources.inbox import batches, inbox, lay_tasks, task_batches, task_inbox
 from trace_assets.settings import Targets
 from trace_assets.study import Study
 from trace_assets.targets.embedded.target import EmbeddedTarget
 from trace_assets.workflows import watch, watched_folder
-from trace_assets.workflows.inbox import batches, inbox, lay_tasks, task_batches, task_inbox
 from trace_assets.workflows.watch import look, pending
 from trace_assets.workflows.watched_folder import WatchedFolder
 

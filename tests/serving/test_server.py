@@ -19,18 +19,17 @@ import pytest
 
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.serving import server
-from trace_assets.serving.server import (
+from trace_assets.serving.server import ModelServer, models_of
+from trace_assets.system.machine import free_port
+from trace_assets.system.vllm import (
     Launch,
-    ModelServer,
     cpu_arguments,
     find_vllm,
     holding_rank,
     last_words,
-    models_of,
     rank_of,
     served_name,
 )
-from trace_assets.system.machine import free_port
 
 PRETEND = [sys.executable, str(Path(__file__).with_name("pretend_vllm.py"))]
 
@@ -238,7 +237,7 @@ def test_it_is_asked_to_end_when_its_parent_is_killed(adapter: Path, tmp_path: P
     port, log = free_port(), tmp_path / "log"
     script = (
         "import time; from pathlib import Path\n"
-        "from trace_assets.serving.server import Launch\n"
+        "from trace_assets.system.vllm import Launch\n"
         "from trace_assets.serving.server import ModelServer\n"
         f"s = ModelServer(Launch('model', 'base', port={port}), Path({str(log)!r}), command={PRETEND!r})\n"
         "s.start(); print(s.pid, flush=True); time.sleep(600)\n"

@@ -31,13 +31,10 @@ from trace_assets.rollouts.runner import (  # noqa: E402
     Trial,
     run_rollouts,
 )
-from trace_assets.serving.server import (  # noqa: E402
-    Launch,
-    ModelServer,
-    models_of,
-)
+from trace_assets.serving.server import ModelServer, models_of  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.system.machine import free_port  # noqa: E402
+from trace_assets.system.vllm import Launch  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.demo_agent.tokenizer import load_tokenizer  # noqa: E402
 from trace_assets.training.validation import Parity, adapter_parity  # noqa: E402

@@ -39,8 +39,8 @@ from trace_assets.rollouts.runner import (  # noqa: E402
     roll_out,
     run_rollouts,
 )
-from trace_assets.serving.server import Launch  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
+from trace_assets.system.vllm import Launch  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
 from trace_assets.training.validation import Parity, adapter_parity  # noqa: E402
 

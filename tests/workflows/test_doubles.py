@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from trace_assets.records import Task, TrajectoryHead
+from trace_assets.resources.inbox import batches, inbox
 from trace_assets.store import Store
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import find_doubles
-from trace_assets.workflows.inbox import batches, inbox
 from trace_assets.workflows.ingest import Ingested, ingest
 
 

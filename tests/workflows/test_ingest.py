@@ -24,10 +24,10 @@ from trace_assets.errors import InputError
 from trace_assets.formats.batch_files import batch_of
 from trace_assets.formats.load import load
 from trace_assets.records import Task, ToldTask, TrajectoryHead, Triage
+from trace_assets.resources.inbox import batches, inbox
 from trace_assets.store.item_locks import due_items, item_lock
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import batches, inbox
 from trace_assets.workflows.ingest import Ingested, ingest
 from trace_assets.workflows.made_with import made_otherwise, rolled_out
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from trace_assets.records import TrajectoryHead
+from trace_assets.resources.inbox import inbox
 from trace_assets.store.locks import Holder, exclusive
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import inbox
 from trace_assets.workflows.ingest import Ingested, ingest
 
 

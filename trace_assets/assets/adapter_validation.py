@@ -10,33 +10,19 @@ from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.interference import opposed
 from trace_assets.assets.routing import accepted_adapters, examples, joined_sets
 from trace_assets.errors import CheckFailed, InputError, require_extra
-from trace_assets.evaluation.arms import (
-    CONSOLIDATED,
-    PROCESSES,
-    SINGLES,
-    Composed,
-)
+from trace_assets.evaluation.arms import CONSOLIDATED, PROCESSES, SINGLES, Composed
 from trace_assets.evaluation.non_inferiority import excluded, no_harm, own_skills
 from trace_assets.evaluation.set_rules import scaled_name
 from trace_assets.evaluation.variants import Limits, PolicyMaker
-from trace_assets.records import (
-    Adapter,
-    Capability,
-    Evaluation,
-    NoHarm,
-    Route,
-    Split,
-    Task,
-    Trajectory,
-)
+from trace_assets.records import Adapter, Capability, Evaluation, NoHarm, Route, Split, Task, Trajectory
 from trace_assets.report.asset_report.training import harm_report
 from trace_assets.report.data import shown_names
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_folder, open_evaluation_vllm
 from trace_assets.routing.sets import JOINING, candidate_sets, members_of, set_name
-from trace_assets.serving.server import largest_rank
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
+from trace_assets.system.vllm import largest_rank
 
 
 @asset(

@@ -32,12 +32,12 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.diagnosis import repairs_report
 from trace_assets.report.asset_report.rollouts import causes_report
 from trace_assets.resources.analysts import by_target, known_of, model_figures, open_model
+from trace_assets.resources.inbox import batches
 from trace_assets.resources.policy import open_policy
 from trace_assets.rollouts.runner import Journal, closing_policy
 from trace_assets.store.trajectories import read_trajectories
 from trace_assets.study import Study
 from trace_assets.system.processes import finish
-from trace_assets.workflows.inbox import batches
 
 
 @asset(

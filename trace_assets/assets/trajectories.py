@@ -27,6 +27,7 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.rollouts import trajectories_report
 from trace_assets.report.formatting import count
 from trace_assets.resources.analysts import keep_described
+from trace_assets.resources.inbox import batches, inbox, task_batches, task_inbox
 from trace_assets.resources.policy import open_policy, policy_home
 from trace_assets.rollouts.episode import run_identity, trajectory_id
 from trace_assets.rollouts.parallel import run_parallel, team_for
@@ -37,7 +38,6 @@ from trace_assets.store.trajectories import link_trajectories, read_trajectories
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target, provenance_of
 from trace_assets.workflows.finished_work import finished_work, refusal, would_replace
-from trace_assets.workflows.inbox import batches, inbox, task_batches, task_inbox
 
 
 @asset(

@@ -41,12 +41,12 @@ def files(
     every command that is given `[cluster] database`.
     """
     from trace_assets.diagnosis.llm.shared_account import settled
+    from trace_assets.resources.inbox import batches
     from trace_assets.store import Home
     from trace_assets.store.database import forget_database
     from trace_assets.store.item_locks import mark_due
     from trace_assets.store.moving import to_files
     from trace_assets.study import Study
-    from trace_assets.workflows.inbox import batches
 
     go_to_study()
     home = Home.open()

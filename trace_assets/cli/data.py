@@ -96,7 +96,7 @@ def _move_batch(study: Study, remove: str, restore: str, *, yes: bool, as_json: 
     """Take one batch out of the study, or bring one back, and say so."""
     from trace_assets.orchestration.instance import prepare_instance
     from trace_assets.orchestration.removal import removable, remove_batch, restore_batch
-    from trace_assets.workflows.inbox import batches
+    from trace_assets.resources.inbox import batches
 
     waiting = _waits(make_console(stderr=True))
     if restore:
@@ -313,7 +313,7 @@ def _bring_up_to_date(study: Study, seen: list[Look], console: Console, *, quiet
     """Diagnose with the batches that came; return the exit code of the work."""
     from trace_assets.cli.pipeline import DIAGNOSIS, bring_up_to_date
     from trace_assets.records import TrajectoryHead
-    from trace_assets.workflows.inbox import batches
+    from trace_assets.resources.inbox import batches
     from trace_assets.workflows.watch import pending
 
     waiting = pending(study)

@@ -18,12 +18,12 @@ from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.orchestration.scope import LOOP, TAUGHT, Scope
 from trace_assets.records import LedgerEntry
 from trace_assets.report.formatting import count, duration, money
+from trace_assets.resources.inbox import batches
 from trace_assets.store.history import Estimate, Range, estimate, history, total
 from trace_assets.study import Study
 from trace_assets.targets.registry import check_named
 from trace_assets.training.base_folder import check_folder
 from trace_assets.workflows.finished_work import finished_work, would_replace
-from trace_assets.workflows.inbox import batches
 from trace_assets.workflows.made_with import marked_items
 
 SANDBOXED = frozenset({"environment_audit", "pilot", "adapter"})

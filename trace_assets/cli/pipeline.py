@@ -265,8 +265,8 @@ def diagnose(
     from trace_assets.diagnosis.llm.client import require_server
     from trace_assets.records import TrajectoryHead
     from trace_assets.resources.analysts import analyst_section, chosen_policy, players
+    from trace_assets.resources.inbox import batches
     from trace_assets.workflows.forecast import asks_model
-    from trace_assets.workflows.inbox import batches
     from trace_assets.workflows.ingest import stored_doubles
 
     named = {"triage.policy": policy, "analyst.model": analyst, "analyst.base_url": base_url}

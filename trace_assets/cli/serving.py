@@ -55,7 +55,8 @@ def serve(
     Adapters are named by the hash of their content. Before anything is announced, every adapter's
     log-probabilities are compared with the trained model's: a server that differs is stopped, exit 1.
     """
-    from trace_assets.serving.server import ModelServer, find_vllm
+    from trace_assets.serving.server import ModelServer
+    from trace_assets.system.vllm import find_vllm
     from trace_assets.workflows.serve import check_served, launch_of, log_file, served_sums
 
     study = open_study(config, overrides)

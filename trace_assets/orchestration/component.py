@@ -100,7 +100,7 @@ def known_batches(study: Study) -> dg.SensorDefinition:
     """
     from trace_assets.orchestration.automation import ASSETS
     from trace_assets.orchestration.instance import register_batches
-    from trace_assets.workflows.inbox import batches
+    from trace_assets.resources.inbox import batches
     from trace_assets.workflows.made_with import live_in_use
     from trace_assets.workflows.watch import pending
 

@@ -15,13 +15,13 @@ from trace_assets.orchestration.instance import CAPABILITY, OF_BATCH, TASK_BATCH
 from trace_assets.orchestration.pages import definition_metadata, describe, page_metadata, show_on
 from trace_assets.orchestration.remote.launcher import elsewhere
 from trace_assets.records import TrainingPoint
+from trace_assets.resources.inbox import batches
 from trace_assets.store.history import metered
 from trace_assets.store.item_locks import due_items, item_lock
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.printable import plain
 from trace_assets.workflows.finished_work import AGAIN_TAG, KINDS, finished_work, refusal, would_replace
-from trace_assets.workflows.inbox import batches
 from trace_assets.workflows.lineage.edges import record_lineage
 from trace_assets.workflows.made_with import SECTIONS, note_settings
 

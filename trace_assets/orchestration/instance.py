@@ -20,13 +20,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from trace_assets.errors import InputError, require_extra
 from trace_assets.orchestration.cheaper_dagster import close_run
+from trace_assets.resources.inbox import batches, task_batches
 from trace_assets.store import Home
 from trace_assets.store.database import database_of
 from trace_assets.store.files import replace_folder, replacing_file
 from trace_assets.store.locks import exclusive
 from trace_assets.study import Study
 from trace_assets.system.processes import whole_cores
-from trace_assets.workflows.inbox import batches, task_batches
 
 DAGSTER_YAML = """\
 # Written by trace-assets when this home was made; edit freely.

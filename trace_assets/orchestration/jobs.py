@@ -25,9 +25,9 @@ from trace_assets.orchestration.instance import prepare_instance
 from trace_assets.orchestration.pages import markdown
 from trace_assets.orchestration.planner import plan
 from trace_assets.records import TrajectoryHead
+from trace_assets.resources.inbox import batches
 from trace_assets.settings import Schedule, load_settings
 from trace_assets.study import CONFIG_VARIABLE, Study
-from trace_assets.workflows.inbox import batches
 
 PATIENCE_SECONDS = 15.0
 """How long a sync that was told to stop may take to put its work away."""

@@ -22,6 +22,15 @@ from trace_assets.orchestration.asset_files import ItemFiles
 from trace_assets.orchestration.instance import OF_BATCH, TASK_BATCH
 from trace_assets.orchestration.planner import MANY
 from trace_assets.records import Arrival, MadeWith, Task, ToldTask, TrajectoryHead
+from trace_assets.resources.inbox import (
+    batch_problem,
+    batch_store,
+    batches,
+    inbox,
+    played_here,
+    seal_batch,
+    task_batches,
+)
 from trace_assets.store import Store
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, replacing_folder, sync_file, sync_folder, sync_tree
@@ -33,15 +42,6 @@ from trace_assets.store.unfinished import BEGUN, REMOVED, begun_removals
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import counted_words, find_doubles
 from trace_assets.workflows.finished_work import KINDS
-from trace_assets.workflows.inbox import (
-    batch_problem,
-    batch_store,
-    batches,
-    inbox,
-    played_here,
-    seal_batch,
-    task_batches,
-)
 
 Waiting = Callable[[Holder | None], None]
 

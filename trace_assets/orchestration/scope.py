@@ -8,8 +8,8 @@ from trace_assets.errors import InputError
 from trace_assets.orchestration.instance import OF_BATCH, PLAYED
 from trace_assets.orchestration.planner import Item, Standing
 from trace_assets.records import Round, RoundAgent, TrajectoryHead
+from trace_assets.resources.inbox import batches, lost_tasks, task_batches
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import batches, lost_tasks, task_batches
 from trace_assets.workflows.made_with import is_foreign, live_in_use, rolled_out
 from trace_assets.workflows.rounds import OF_ROUNDS, OF_STUDY
 

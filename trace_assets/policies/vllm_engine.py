@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError, Unavailable, install_command
 from trace_assets.policies.token_policy import Sampled, TokenPolicy
-from trace_assets.serving.server import Launch
 from trace_assets.store.content import folder_version
 from trace_assets.system.processes import GROUP_OF_A_TRAINING
+from trace_assets.system.vllm import Launch
 
 if TYPE_CHECKING:
     from trace_assets.policies.vllm_host import VllmHost
@@ -269,7 +269,7 @@ def engine_arguments(launch: Launch, mixture: bool) -> Any:
     arguments = AsyncEngineArgs.from_cli_args(parsed)
     arguments.skip_tokenizer_init, arguments.use_tqdm_on_load = True, False
     if current_platform.is_cpu() and arguments.enable_chunked_prefill is None:
-        # As `serving.cpu.cpu_arguments` says.
+        # As `system.vllm.cpu_arguments` says.
         arguments.enable_chunked_prefill = False
     if arguments.enable_lora:  # one more than act at once: a new one is there before the old one goes
         arguments.max_cpu_loras = arguments.max_loras + 1

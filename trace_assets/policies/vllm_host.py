@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.vllm_engine import engine_arguments, engine_variables
-from trace_assets.serving.server import Launch, last_words
 from trace_assets.system.processes import variables
+from trace_assets.system.vllm import Launch, last_words
 
 CLOSE_SECONDS = 10.0
 """How long the engine's processes may take to end before they are killed."""

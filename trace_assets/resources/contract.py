@@ -22,12 +22,12 @@ from trace_assets.environments.contract.description import (
 from trace_assets.errors import InputError
 from trace_assets.records import CapabilitySpec, ContractRow, DecisionPattern, Trajectory, TrajectoryHead
 from trace_assets.records.table import polars_schema
+from trace_assets.resources.inbox import batches, inbox
 from trace_assets.store import Store
 from trace_assets.store.item_locks import mark_due
 from trace_assets.store.tables import WHOLE
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import batches, inbox
 
 MAX_TRAJECTORIES = 2000
 """A contract is read from so many trajectories at most: those with the smallest hashes of their ids."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.errors import InputError
-from trace_assets.serving.server import Launch, ModelServer, find_vllm
+from trace_assets.serving.server import ModelServer
 from trace_assets.settings import Training
 from trace_assets.system.machine import free_port
+from trace_assets.system.vllm import Launch, find_vllm
 from trace_assets.training.distributed import ALONE, ProcessGroup
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import polars as pl
 from trace_assets.formats.batch_files import batch_named
 from trace_assets.formats.problem import Problem
 from trace_assets.records import TrajectoryHead
+from trace_assets.resources.inbox import conversations
 from trace_assets.store import Store
-from trace_assets.workflows.earlier_batch import conversations
 
 KEY = (
     *("task", "trial", "seed", "policy", "adapter", "user_policy", "date", "seconds"),

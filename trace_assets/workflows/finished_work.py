@@ -29,9 +29,9 @@ from trace_assets.records import (
     TrajectoryHead,
 )
 from trace_assets.report.formatting import count
+from trace_assets.resources.inbox import batches
 from trace_assets.settings import Training
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import batches
 from trace_assets.workflows.made_with import Difference, differences, in_words
 
 Cause = Literal["missing", "code", "settings", "input", "other"]

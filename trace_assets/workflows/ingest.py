@@ -17,6 +17,16 @@ from trace_assets.formats.problem import Problem, ProblemLog, reading
 from trace_assets.formats.registry import expand
 from trace_assets.formats.verdict_table import is_verdict_table
 from trace_assets.records import Record, Task, TrajectoryHead
+from trace_assets.resources.inbox import (
+    batch_problem,
+    batches,
+    inbox,
+    lacking,
+    laid_version,
+    played_here,
+    seal_batch,
+    sources_of,
+)
 from trace_assets.store import Store
 from trace_assets.store.files import replacing_folder
 from trace_assets.store.item_locks import mark_due
@@ -25,8 +35,6 @@ from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.workflows.doubles import Double, find_doubles, policies_alike, tell_doubles
-from trace_assets.workflows.earlier_batch import lacking, sources_of
-from trace_assets.workflows.inbox import batch_problem, batches, inbox, laid_version, played_here, seal_batch
 from trace_assets.workflows.ingested_files import IngestedFiles, keep_notes_on, notes_on_files
 from trace_assets.workflows.target_notes import keep_notes, keep_policies
 

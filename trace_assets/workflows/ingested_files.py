@@ -17,9 +17,9 @@ from trace_assets.formats.batch_files import stands_alone
 from trace_assets.formats.load import Loaded
 from trace_assets.formats.problem import Problem, ProblemLog
 from trace_assets.records import Record
+from trace_assets.resources.inbox import batch_problem, laid_version
 from trace_assets.store.files import make_folder, replacing_file
 from trace_assets.store.lines import sealed, unsealed
-from trace_assets.workflows.inbox import batch_problem, laid_version
 from trace_assets.workflows.watched_folder import file_digest, signature
 
 _KNOWN = ".files.json"

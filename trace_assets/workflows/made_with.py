@@ -12,12 +12,12 @@ from trace_assets.errors import InputError
 from trace_assets.policies.openai_faults import public_url
 from trace_assets.records import BaseCheckpoint, MadeWith, Task, TrajectoryHead
 from trace_assets.report.formatting import count
+from trace_assets.resources.inbox import batches, played_here, task_batches, task_inbox
 from trace_assets.resources.sandbox import lost_permutations
 from trace_assets.settings import Settings, Targets
 from trace_assets.store.content import text_version
 from trace_assets.store.item_locks import due_items
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import batches, played_here, task_batches, task_inbox
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "base_model": ("base_model", "targets"),

@@ -48,11 +48,11 @@ from trace_assets.serving.release.manifest import (
     may_be_replaced,
     write_manifest,
 )
-from trace_assets.serving.server import Launch, served_name
 from trace_assets.store.content import text_version
 from trace_assets.store.files import replacing_folder
 from trace_assets.store.manifest import Entry
 from trace_assets.study import Study
+from trace_assets.system.vllm import Launch, served_name
 from trace_assets.targets.seeds import SeedPermutation
 from trace_assets.training.checkpoints import CONFIG, WEIGHTS, adapter_id
 from trace_assets.workflows.serve import launch_of, released_arm, served_adapters, sum_folders

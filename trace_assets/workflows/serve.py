@@ -18,9 +18,9 @@ from trace_assets.records import Adapter, Capability, CompositionChoice, Route, 
 from trace_assets.resources.model_files import whole_adapter, whole_router
 from trace_assets.resources.policy import base_folder
 from trace_assets.routing.sets import JOINING, candidate_sets, members_of, models_for, set_name
-from trace_assets.serving.server import BASE, Launch, largest_rank, served_name
 from trace_assets.study import Study
 from trace_assets.system.progress import progress
+from trace_assets.system.vllm import BASE, Launch, largest_rank, served_name
 from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.composition import composition_id, refusal
 

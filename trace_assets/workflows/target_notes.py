@@ -18,8 +18,8 @@ from trace_assets.environments.contract.description import (
 from trace_assets.errors import InputError
 from trace_assets.formats.tau2_file import Tau2File
 from trace_assets.records import Task
+from trace_assets.resources.inbox import inbox
 from trace_assets.study import Study
-from trace_assets.workflows.inbox import inbox
 
 HEAD_BYTES = 4 << 20
 """Where in a file to look: `info` stands before the simulations."""

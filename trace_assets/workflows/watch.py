@@ -23,10 +23,10 @@ from typing import get_args
 from trace_assets.errors import InputError, TraceError
 from trace_assets.formats.batch_files import SUFFIXES
 from trace_assets.records import Arrival, ArrivalKind, BaseCheckpoint, Quarantined, TrajectoryHead
+from trace_assets.resources.inbox import batches, known_tasks, lay_tasks
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
-from trace_assets.workflows.inbox import batches, known_tasks, lay_tasks
 from trace_assets.workflows.ingest import ingest
 from trace_assets.workflows.task_files import Refused, read_task_file
 from trace_assets.workflows.watched_folder import (

@@ -35,8 +35,9 @@ def run(asked: Asked) -> None:
 def _serve(asked: Asked, name: str) -> None:
     """Start a server as a training would, hand adapters over, play, and compare with the trainer."""
     from trace_assets.policies.lora import load_model
-    from trace_assets.serving.server import Launch, ModelServer, find_vllm
+    from trace_assets.serving.server import ModelServer
     from trace_assets.system.machine import free_port
+    from trace_assets.system.vllm import Launch, find_vllm
     from trace_assets.training.sampler import FOR_EXPERTS
     from trace_assets.training.server_sampler import ServerSampler
 

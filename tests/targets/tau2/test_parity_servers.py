@@ -16,8 +16,9 @@ from tests.targets.tau2.table import Table, judge_by
 from trace_assets.serving.router.app import RouterProxy
 from trace_assets.serving.router.decisions import Decisions
 from trace_assets.serving.router.upstream import Upstream
-from trace_assets.serving.server import Launch, ModelServer
+from trace_assets.serving.server import ModelServer
 from trace_assets.system.machine import free_port
+from trace_assets.system.vllm import Launch
 from trace_assets.targets.tau2.official import read_results
 
 HOME, VLLM = os.environ.get("TRACE_TAU2_HOME", ""), os.environ.get("TRACE_VLLM", "")

@@ -13,6 +13,7 @@ from trace_assets.formats.problem import counted_kinds
 from trace_assets.orchestration.asset_files import READ_TO_THE_END, damaged_database, set_aside, way_back
 from trace_assets.orchestration.recovery import half_made, unfinished_work
 from trace_assets.records import TABLES, BaseCheckpoint
+from trace_assets.resources.inbox import FOLDER, LAID_AGAIN, batches
 from trace_assets.resources.model_files import whole_base
 from trace_assets.store import Home
 from trace_assets.store.files import exchange_works, nearest
@@ -23,7 +24,6 @@ from trace_assets.store.manifest import MANIFEST, Manifest, manifest_of
 from trace_assets.store.presence import elsewhere, living
 from trace_assets.study import Study
 from trace_assets.workflows.doubles import Double, counted_words
-from trace_assets.workflows.inbox import FOLDER, LAID_AGAIN, batches
 from trace_assets.workflows.ingest import left_out_of, stored_doubles
 
 SYNC_MENDS, ACCEPT = "trace sync", "trace doctor --accept-losses"

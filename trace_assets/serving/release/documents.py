@@ -24,7 +24,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.serving.release.manifest import Release
-from trace_assets.serving.server import Launch
+from trace_assets.system.vllm import Launch
 from trace_assets.untrusted.printable import in_markdown
 
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from trace_assets.errors import InputError
 from trace_assets.routing.router import UNNEEDED_COST
 from trace_assets.routing.sets import JOINT, models_for
-from trace_assets.serving.server import BASE
+from trace_assets.system.vllm import BASE
 
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"
