@@ -11,6 +11,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -116,24 +118,32 @@ class Kill:
 class Loop:
     """`trace sync` on a home of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] = TINY) -> None:
         self.home = Home.open(folder)
         self.log = folder / "sync.log"
+        self.options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+
+    def of_round(self, number: int) -> Loop:
+        """Return a round of this study, as a home; the first one is the study's own."""
+        if number == 1:
+            return self
+        later = copy(self)
+        later.home = Home(self.home.path / "rounds" / str(number))
+        return later
 
     def know_the_seeds_of(self, other: Loop) -> None:
         """Take over what another home has drawn for its environments: else each has episodes of its own."""
         for keys in (other.home.path / "environments").glob("*/seeds.json"):
-            copy = self.home.path / "environments" / keys.parent.name / keys.name
-            copy.parent.mkdir(parents=True)
-            shutil.copy(keys, copy)
+            own = self.home.path / "environments" / keys.parent.name / keys.name
+            own.parent.mkdir(parents=True)
+            shutil.copy(keys, own)
 
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         """Start `trace sync` as the leader of a session, with further options."""
-        options = [*(part for key, value in TINY.items() for part in ("--set", f"{key}={value}")), *more]
         environment = {**os.environ, "TRACE_HOME": str(self.home.path), "HF_HUB_OFFLINE": "1"}
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "trace_assets", "sync", *options],
+                [sys.executable, "-m", "trace_assets", "sync", *self.options, *more],
                 env=environment,
                 cwd=self.home.path,
                 stdout=log,
@@ -172,29 +182,35 @@ class Loop:
             found.append(Moment(asset, partition, at - begin, "group" if number % 2 else "process"))
         return found
 
-    def run_until(self, moment: Moment) -> Kill:
-        """Start a sync, kill it at a moment, and wait until nothing of it is left."""
+    def run_until(self, moment: Moment, of: Loop | None = None) -> Kill:
+        """Start a sync, kill it at a moment, and wait until nothing of it is left.
+
+        Args:
+            moment: When to kill it.
+            of: The round whose moment it is; None for the study's own.
+        """
+        watched = of or self
         process = self.start()
-        if self._is_over(moment):  # made before an earlier kill, in another order than undisturbed
+        if watched._is_over(moment):  # made before an earlier kill, in another order than undisturbed
             moment = Moment("", "", START_UP + moment.offset, moment.whom)
         reached = time.monotonic() + 600
-        while not self._has_begun(moment):
+        while not watched._has_begun(moment):
             assert process.poll() is None, self.log.read_text()[-3000:]
             assert time.monotonic() < reached, f"never came to {moment}"
             time.sleep(0.005)
         reached = time.monotonic() + moment.offset
-        while time.monotonic() < reached and not self._is_over(moment):
+        while time.monotonic() < reached and not watched._is_over(moment):
             time.sleep(0.005)
         at_work = sorted(
             lock.stem.replace("~", "/")
-            for lock in (self.home.path / "locks" / "items").glob("*.lock")
-            if is_item_held(self.home, *lock.stem.replace("~", "/").partition("@")[::2])
+            for lock in (watched.home.path / "locks" / "items").glob("*.lock")
+            if is_item_held(watched.home, *lock.stem.replace("~", "/").partition("@")[::2])
         )
         members = session_of(process.pid)
         (os.killpg if moment.whom == "group" else os.kill)(process.pid, signal.SIGKILL)
         began = time.monotonic()
         process.wait()
-        while living(self.home):
+        while living(self.home) or living(watched.home):
             assert time.monotonic() < began + 300, f"still at work: {living(self.home)}"
             time.sleep(0.002)
         at_rest = time.monotonic() - began
@@ -260,9 +276,8 @@ class Loop:
 
     def due(self) -> list[str]:
         """Return what another sync would make."""
-        options = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
         done = subprocess.run(
-            [sys.executable, "-m", "trace_assets", "sync", "--dry-run", "--json", *options],
+            [sys.executable, "-m", "trace_assets", "sync", "--dry-run", "--json", *self.options],
             env={**os.environ, "TRACE_HOME": str(self.home.path)},
             cwd=self.home.path,
             capture_output=True,
