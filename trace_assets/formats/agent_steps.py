@@ -3,7 +3,7 @@
 Known are the steps of Vercel's AI SDK (`generateText().steps`, `onStepFinish`), smolagents' memory, CrewAI's
 steps, tool events and log file, the run items of OpenAI's Agents SDK, the messages of Gemini CLI, a call
 with its result as LangChain's `AgentExecutor` returns them (`intermediate_steps`), and the turns of a loop of
-one's own (`{"thought": ..., "action": ..., "action_input": ..., "observation": ...}`).
+one's own (`{"thought": ..., "action": ..., "action_input": ..., "observation": ...}`, or an action in words).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from trace_assets.formats.action_text import call_in
 from trace_assets.formats.fields import dict_of, first_of, objects_in
 from trace_assets.formats.spans.chat_forms import text_of
 
@@ -188,25 +189,30 @@ def _react(one: Mapping[str, Any]) -> Iterable[Said] | None:
     inner = dict_of(used)
     name = inner.get("name", inner.get("tool")) if inner else used
     given = first_of(inner, *_ARGUMENTS) if inner else first_of(one, *_ARGUMENTS)
-    if (
-        not isinstance(name, str)
-        or not (_SEEN & one.keys())
-        or {"type", "event", "kind", "source"} & one.keys()
-    ):
+    if not isinstance(name, str) or {"type", "event", "kind", "source"} & one.keys():
         return None
-    if given is None and not ({"thought", "step"} & one.keys()):
+    of_turn = {"thought", "reasoning", "step"} & one.keys()
+    if not (_SEEN & one.keys() or (of_turn and "action" in one)):
         return None
+    if given is None and not (of_turn or {"action", "observation"} <= one.keys()):
+        return None
+    if given is None:
+        name, given = call_in(name)
     thought, seen = first_of(one, "thought", "reasoning"), first_of(one, *sorted(_SEEN))
-    if name.lower().replace(" ", "_") in ("finish", "final_answer", "answer", "respond", "done"):
+    if name.lower().replace(" ", "_") in _ENDS:
         texts = dict_of(given).values() if isinstance(given, Mapping) else [given or seen]
         return says("assistant", texts, [], [thought])
     failed = one.get("error") or one.get("is_error") or one.get("ok") is False
     call = {"id": None, "name": name, "arguments": given}
-    return [*says("assistant", [], [call], [thought]), gives(None, name, one.get("error") or seen, failed)]
+    said = list(says("assistant", [], [call], [thought]))
+    if seen is None and not failed:  # the last action of a run, after which nobody looked
+        return said
+    return [*said, gives(None, name, one.get("error") or seen, failed)]
 
 
+_ENDS = ("finish", "final_answer", "answer", "respond", "done", "stop", "send_msg_to_user")
 _ARGUMENTS = ("action_input", "tool_input", "tool_args", "args", "arguments", "input", "parameters", "params")
-_SEEN = frozenset({"observation", "tool_output", "tool_result", "result"})
+_SEEN = frozenset({"observation", "obs", "tool_output", "tool_result", "result"})
 
 
 def steps_taken(pairs: Iterable[Any]) -> list[Said] | None:
@@ -220,6 +226,32 @@ def steps_taken(pairs: Iterable[Any]) -> list[Said] | None:
             return None
         number, name = action.get("tool_call_id"), action["tool"]
         told += [asks(number, name, action.get("tool_input")), gives(number, name, pair[1])]
+    return told
+
+
+def in_columns(row: Mapping[str, Any]) -> list[Said] | None:
+    """Return what a list of actions beside one of observations says; None if there are none.
+
+    Where there is one observation more, the first is what the agent saw before it did anything.
+
+    >>> said = in_columns({"actions": ["look", "take[pan]"], "observations": ["a room", "a pan", "taken"]})
+    >>> [one["role"] for one in said]
+    ['user', 'assistant', 'tool', 'assistant', 'tool']
+    """
+    did, saw = row.get("actions"), row.get("observations")
+    if not (isinstance(did, list) and isinstance(saw, list) and did):
+        return None
+    if not all(isinstance(one, str) for one in did) or not all(isinstance(one, str) for one in saw):
+        return None
+    before = len(saw) - len(did)
+    if before not in (0, 1):
+        return None
+    thoughts = row.get("thoughts")
+    kept = thoughts if isinstance(thoughts, list) and len(thoughts) == len(did) else [""] * len(did)
+    told: list[Said] = [{"role": "user", "content": saw[0]}] if before else []
+    for number, (action, seen) in enumerate(zip(did, saw[before:], strict=True)):
+        turn = {"thought": kept[number], "action": action, "observation": seen}
+        told += _react(turn) or ()
     return told
 
 

@@ -173,7 +173,7 @@ class ChatFileImporter:
         """Tell whether the file begins with a message, or with an object that has a list of them."""
         first = first_object(head)
         known = is_talk(path) or holds_messages(first) or talk_in(first) is not None
-        known = known or ("role" in first and "content" in first)
+        known = known or ("role" in first and "content" in first) or named_runs(first) is not None
         return known or is_log(begun(head.removeprefix(BOM)))
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
@@ -185,6 +185,12 @@ class ChatFileImporter:
                 yield row
                 continue
             whole = _whole(dict_of(row[1]))
+            named = named_runs(row[1]) if whole is None and not row[0] else None
+            for name, run in (named or {}).items():
+                own = _whole({"id": name, **dict_of(run)}) or {"id": name}
+                yield from _told(path, reading, f"key {name}", own, allowance)
+            if named is not None:
+                continue
             if whole is None:
                 said.append(row[1])
             else:
@@ -195,6 +201,24 @@ class ChatFileImporter:
                 yield from _told(path, reading, f"run {name}", own, allowance)
         elif said:
             yield from _told(path, reading, "", _gathered(said), allowance)
+
+
+def named_runs(document: Any) -> Mapping[str, Any] | None:
+    """Return a document of which each value is a run, called by its key; None where it is another.
+
+    >>> run = {"steps": [{"action": "look", "observation": "a room"}]}
+    >>> named_runs({"7": run, "8": run}) is not None, named_runs({"7": run, "n": 2}), named_runs(run)
+    (True, None, None)
+    """
+    rows = dict_of(document)
+    if len(rows) < _FEWEST_RUNS or not all(isinstance(one, Mapping) for one in rows.values()):
+        return None
+    first = next(iter(rows.values()))
+    return rows if holds_messages(first) or talk_in(first) is not None else None
+
+
+_FEWEST_RUNS = 2
+"""Of one object in another nothing says that the key is a run's name."""
 
 
 def _whole(row: dict[str, Any]) -> dict[str, Any] | None:

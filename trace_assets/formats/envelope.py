@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.formats.agent_steps import steps_taken, walked
+from trace_assets.formats.agent_steps import in_columns, steps_taken, walked
 from trace_assets.formats.fields import dict_of
 from trace_assets.formats.frameworks import translation
+from trace_assets.formats.react_text import turns_in
 from trace_assets.formats.spans.chat_forms import answered, is_message
 from trace_assets.formats.unread import LEFT_OUT, left_of
 
@@ -37,7 +38,16 @@ LISTS = (
 """What the list of messages is called, the surest names first."""
 INSIDE = (
     *("values", "state", "llm_context", "session", "result", "run", "data", "memory", "chat", "thread"),
-    *("channel_values", "checkpoint", "request"),
+    *(
+        "channel_values",
+        "checkpoint",
+        "request",
+        "turn_history",
+        "history",
+        "trajectory",
+        "episode",
+        "rollout",
+    ),
 )
 """Objects in which it may lie."""
 RUN_NAMES = (
@@ -116,6 +126,8 @@ def talk_in(row: Mapping[str, Any]) -> list[Any] | None:
     >>> talk_in({"input": "Hi", "output": [{"type": "message", "role": "assistant", "content": "Ho"}]})[0]
     {'role': 'user', 'content': 'Hi'}
     """
+    if (turns := in_columns(row)) is not None:
+        return _with_question(row, turns, before=True)
     if _OTHERS & row.keys():
         return None
     whole = _asked_and_answered(row) or _worked(row)
@@ -124,10 +136,15 @@ def talk_in(row: Mapping[str, Any]) -> list[Any] | None:
     for name in LISTS:
         if _is_talk(row.get(name)):
             return _with_question(row, [*row[name], *_last_words(row, row[name])])
+    for name in (*LISTS, *_SCRATCH):
+        if isinstance(row.get(name), str) and (written := turns_in(row[name])):
+            return _with_question(row, written)
     for name in INSIDE:
         inner = row.get(name)
         if isinstance(inner, Mapping) and (found := talk_in(inner)) is not None:
-            return [*found, *_reply(row, found)] if name == "request" else found
+            if name == "request":
+                return [*found, *_reply(row, found)]
+            return _with_question(row, found, before=in_columns(inner) is not None)
     return None
 
 
@@ -178,6 +195,8 @@ def _asked_and_answered(row: Mapping[str, Any]) -> list[Any] | None:
     return [*asked, *came] if isinstance(asked, list) and _is_talk(asked) else None
 
 
+_SCRATCH = ("scratchpad", "react")
+"""What a run is called that was kept as one text."""
 _QUESTIONS = ("prompt", "question", "query", "user_input", "user_message", "input", "goal", "task")
 """Fields with what was asked, where no message says it; a name without a space is no question."""
 _FINAL = ("final_answer", "final_output", "final_response", "output", "text", "response")
@@ -185,10 +204,16 @@ _FINAL = ("final_answer", "final_output", "final_response", "output", "text", "r
 _ANSWERS = ("answer", "output", "final_answer", "response", "text")
 
 
-def _with_question(row: Mapping[str, Any], talk: list[Any]) -> list[Any]:
-    """Return a talk with what the object says was asked in front, where no message of the user's is in it."""
+def _with_question(row: Mapping[str, Any], talk: list[Any], before: bool = False) -> list[Any]:
+    """Return a talk with what the object says was asked in front, where no message of the user's is in it.
+
+    With `before` its first message may be what the agent saw at the beginning, which asks nothing.
+    """
     question = next((row[name] for name in _QUESTIONS if isinstance(row.get(name), str) and row[name]), "")
-    if " " not in question.strip() or any(isinstance(one, Mapping) and _is_users(one) for one in talk):
+    asked = talk[1:] if before else talk
+    if " " not in question.strip() or any(isinstance(one, Mapping) and _is_users(one) for one in asked):
+        return talk
+    if before and talk and talk[0].get("content") == question:
         return talk
     return [{"role": "user", "content": question}, *talk]
 

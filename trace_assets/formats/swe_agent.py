@@ -63,7 +63,11 @@ class SweAgentImporter:
         if path.name.endswith((".traj", ".traj.json")):
             return bool({"trajectory", "history", "messages", "attempts"} & set(row))
         first = steps[0] if isinstance(steps, list) and steps else None
-        return isinstance(first, dict) and {"action", "observation"} <= set(first)
+        # Others call a list of actions and observations so, too: SWE-agent's steps keep the model's answer.
+        if not isinstance(first, dict) or not {"action", "observation"} <= set(first):
+            return False
+        whole = isinstance(info, dict) or "environment" in row or "history" in row
+        return whole or bool({"response", "state", "query", "execution_time"} & set(first))
 
     def read(self, path: Path, allowance: Allowance = OF_MACHINE) -> Iterator[Task | Trajectory | Problem]:
         """Yield the task and the trajectory."""

@@ -32,9 +32,7 @@ _ABOVE = ("parent_observation_id", "parent_id")
 def is_langfuse(row: Row) -> bool:
     """Tell whether a row is a trace, an observation or a score of Langfuse."""
     own = in_words(row)
-    return (
-        isinstance(row.get("observations"), list) or _is_observation(own) or _is_score(own) or _is_head(own)
-    )
+    return _has_observations(row) or _is_observation(own) or _is_score(own) or _is_head(own)
 
 
 def read_langfuse(row: Row, traces: Traces) -> None:
@@ -46,6 +44,12 @@ def read_langfuse(row: Row, traces: Traces) -> None:
         traces[str(own["trace_id"])].scores[str(own["name"])] = _score(own)
     else:
         _trace(own, traces[str(own.get("id") or own.get("trace_id"))])
+
+
+def _has_observations(row: Mapping[str, Any]) -> bool:
+    """Tell whether a row lists observations as objects: agents' own logs call so what was seen, as texts."""
+    there = row.get("observations")
+    return isinstance(there, list) and all(isinstance(one, Mapping) for one in there)
 
 
 def _is_observation(own: Row) -> bool:
