@@ -72,6 +72,30 @@ DEVICES = call(
 WIPE_FIRST = call("wipe", device="DV-2001")
 ASK, REFUND, BOTH = user("cancel K4821"), user("refund K4821"), user("send K4821 and A0007 to Rome")
 
+PAID = '{"order": "K4821", "paid": 64, "made_on": "2031-05-02"}'
+LESS = {
+    "tool": "repay",
+    "argument": "amount",
+    "number": 18.0,
+    "shown": "18 euros",
+    "way": "less",
+    "situation": {},
+}
+FEE = {"tool": "cancel_order", "number": 18.0, "shown": "18 euros", "situation": {}}
+CANCEL_IT = call("cancel_order", order="K4821")
+SAIL = {"tool": "rent_boat", "step": "show_licence", "first": True, "situation": {"word": "sail"}}
+RENT = call("rent_boat", boat="B-1")
+COUNT = {"tool": "buy", "argument": "count", "kind": "count", "known": []}
+SLOT = {"tool": "book", "argument": "slot"}
+SLOTS = call(
+    "list_slots",
+    '[{"slot": "S-1", "starts": "2031-05-15T10:00"}, {"slot": "S-2", "starts": "2031-05-15T14:00"}]',
+)
+BORN = {"words": ["date", "birth"], "writes": ["cancel_order"]}
+MAIL = {"tool": "send_receipt"}
+FIGURES = {"figures": [18.0]}
+PRICES = call("list_classes", '[{"class": "yoga", "monthly": 12}, {"class": "boxing", "monthly": 19}]')
+
 
 def made(day: str, insured: str) -> str:
     return f'{{"order": "K4821", "made_at": "{day}T10:00:00", "insured": "{insured}"}}'
@@ -901,4 +925,141 @@ CASES = [
         (3, 5),
     ),
     ("described_record_left", DEVICE, [user("my laptop is gone"), DEVICES, WIPE_FIRST], "NA", ()),
+    (
+        "other_sum",
+        LESS,
+        [ASK, call("get_order", PAID, order="K4821"), call("repay", order="K4821", amount=64)],
+        "LACKING",
+        (3,),
+    ),
+    (
+        "other_sum",
+        LESS,
+        [ASK, call("get_order", PAID, order="K4821"), call("repay", order="K4821", amount="46.00")],
+        "PRESENT",
+        (3,),
+    ),
+    ("other_sum", LESS, [ASK, call("repay", order="K4821", amount=64)], "NA", ()),
+    # Neither what the record has nor what the policy makes of it.
+    (
+        "other_sum",
+        LESS,
+        [ASK, call("get_order", PAID, order="K4821"), call("repay", order="K4821", amount=10)],
+        "NA",
+        (),
+    ),
+    (
+        "other_sum",
+        {**LESS, "number": 0.25, "way": "part", "situation": {"argument": "early", "values": ["true"]}},
+        [call("get_order", PAID, order="K4821"), call("repay", order="K4821", amount=64, early=False)],
+        "NA",
+        (),
+    ),
+    (
+        "other_sum",
+        {**LESS, "number": 6.5, "way": "plus"},
+        [call("get_price", '{"unit": 18.0}', of="tart"), call("repay", quantity=3, amount=60.5)],
+        "PRESENT",
+        (2,),
+    ),
+    ("untold_figure", FEE, [ASK, agent("Shall I?"), user("Yes."), CANCEL_IT], "LACKING", (3,)),
+    ("untold_figure", FEE, [ASK, agent("18 euros are kept."), user("Yes."), CANCEL_IT], "PRESENT", (1, 3)),
+    ("untold_figure", FEE, [user("I know of the 18 euros"), CANCEL_IT], "PRESENT", (0, 1)),
+    ("untold_figure", FEE, [ASK, agent("18 euros are kept."), user("No.")], "NA", ()),
+    (
+        "untold_figure",
+        {"tool": "repay", "field": "amount", "situation": {}},
+        [ASK, agent("You get 46 back."), user("Yes."), call("repay", order="K4821", amount=46)],
+        "PRESENT",
+        (1, 3),
+    ),
+    (
+        "untold_figure",
+        {"tool": "cancel_order", "field": "paid", "situation": {}},
+        [ASK, call("get_order", PAID, order="K4821"), agent("Shall I?"), user("Yes."), CANCEL_IT],
+        "LACKING",
+        (5,),
+    ),
+    ("situational_step", SAIL, [user("a sailing boat, please"), RENT], "LACKING", (1,)),
+    (
+        "situational_step",
+        SAIL,
+        [user("a sailing boat, please"), call("show_licence", of="C7"), RENT],
+        "PRESENT",
+        (1, 3),
+    ),
+    ("situational_step", SAIL, [user("a rowing boat, please"), RENT], "NA", ()),
+    # Said after the call.
+    ("situational_step", SAIL, [RENT, user("a sailing boat, please")], "NA", ()),
+    ("other_than_asked", COUNT, [user("three mugs, please"), call("buy", count=2)], "LACKING", (1,)),
+    ("other_than_asked", COUNT, [user("3 mugs, please"), call("buy", count=3)], "PRESENT", (1,)),
+    ("other_than_asked", COUNT, [user("mugs, please"), call("buy", count=3)], "NA", ()),
+    # What was proposed and answered may have been agreed.
+    (
+        "other_than_asked",
+        COUNT,
+        [user("three mugs"), agent("Only 2 are left."), user("Well, yes."), call("buy", count=2)],
+        "NA",
+        (),
+    ),
+    (
+        "other_than_asked",
+        {**COUNT, "argument": "day", "kind": "moment"},
+        [user("for Saturday"), call("buy", day="2031-06-13")],
+        "LACKING",
+        (1,),
+    ),
+    (
+        "other_than_asked",
+        {
+            **COUNT,
+            "argument": "to",
+            "kind": "text",
+            "known": ["3 quarry lane, bath", "8 forge street, leeds"],
+        },
+        [user("Send it to 8 Forge Street, Leeds"), call("buy", to="3 Quarry Lane, Bath")],
+        "LACKING",
+        (1,),
+    ),
+    (
+        "other_than_asked",
+        {**COUNT, "argument": "to", "kind": "text", "known": []},
+        [user("Send it to ann@a.test"), call("buy", to="bo@a.test")],
+        "LACKING",
+        (1,),
+    ),
+    (
+        "other_choice_taken",
+        SLOT,
+        [user("Thursday at 2 pm"), SLOTS, call("book", slot="S-1")],
+        "LACKING",
+        (3,),
+    ),
+    (
+        "other_choice_taken",
+        SLOT,
+        [user("Thursday at 2 pm"), SLOTS, call("book", slot="S-2")],
+        "PRESENT",
+        (3,),
+    ),
+    ("other_choice_taken", SLOT, [user("any time"), SLOTS, call("book", slot="S-2")], "NA", ()),
+    (
+        "other_choice_taken",
+        SLOT,
+        [user("Thursday at 2 pm"), SLOTS, agent("At 10:00?"), user("Fine"), call("book", slot="S-1")],
+        "NA",
+        (),
+    ),
+    ("promise_unkept", MAIL, [ASK, agent("I will send the receipt."), user("Thanks")], "LACKING", (1,)),
+    ("promise_unkept", MAIL, [ASK, agent("I've sent the receipt."), call("send_receipt")], "PRESENT", (1, 2)),
+    ("promise_unkept", MAIL, [ASK, agent("I will send a receipt if you pay.")], "NA", ()),
+    ("promise_unkept", MAIL, [ASK, agent("Shall I send the receipt?")], "NA", ()),
+    ("unasked_fact", BORN, [ASK, agent("When were you born?"), user("1990"), CANCEL_IT], "LACKING", (3,)),
+    ("unasked_fact", BORN, [ASK, agent("Your date of birth?"), user("1990"), CANCEL_IT], "PRESENT", (1, 3)),
+    ("unasked_fact", BORN, [user("My birth date is 1990-02-03, cancel it"), CANCEL_IT], "PRESENT", (0, 1)),
+    ("unasked_fact", BORN, [ASK, agent("Your date of birth?")], "NA", ()),
+    ("wrong_figure", FIGURES, [PRICES, agent("Yoga costs 19 a month.")], "LACKING", (2,)),
+    ("wrong_figure", FIGURES, [PRICES, agent("Yoga costs 12 a month, boxing 19.")], "PRESENT", (2,)),
+    ("wrong_figure", FIGURES, [PRICES, agent("Yoga costs 36 for 3 months.")], "NA", ()),
+    ("wrong_figure", FIGURES, [agent("Yoga costs 19 a month."), PRICES], "NA", ()),
 ]

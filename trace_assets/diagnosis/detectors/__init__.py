@@ -7,11 +7,14 @@ Families of one kind share a file. To add one, write a class that fits `protocol
 from __future__ import annotations
 
 from trace_assets.diagnosis.detectors.argument_values import StaleValue, UnsupportedArgument
+from trace_assets.diagnosis.detectors.asked_facts import UnaskedFact
+from trace_assets.diagnosis.detectors.asked_values import OtherChoiceTaken, OtherThanAsked
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
 from trace_assets.diagnosis.detectors.deleted_files import UnaskedDeletion
 from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
+from trace_assets.diagnosis.detectors.kept_word import PromiseUnkept, WrongFigure
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
 from trace_assets.diagnosis.detectors.missing_looks import (
     ListedUnopened,
@@ -21,9 +24,11 @@ from trace_assets.diagnosis.detectors.missing_looks import (
     UnverifiedWrite,
     WriteWithoutRead,
 )
+from trace_assets.diagnosis.detectors.policy_sums import OtherSum
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
+from trace_assets.diagnosis.detectors.situational_steps import SituationalStep
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import LimitExceeded, UnansweredState
 from trace_assets.diagnosis.detectors.unfinished_work import (
@@ -32,6 +37,7 @@ from trace_assets.diagnosis.detectors.unfinished_work import (
     SecondRequestLeft,
     UnfinishedDeed,
 )
+from trace_assets.diagnosis.detectors.untold import UntoldFigure
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstClauses, WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_past_date import WritePastDate
@@ -39,6 +45,9 @@ from trace_assets.diagnosis.detectors.wrong_statements import ClaimWithoutWrite,
 
 FAMILIES: tuple[Detector, ...] = (
     UnreadPrerequisite(),
+    UntoldFigure(),
+    UnaskedFact(),
+    OtherSum(),
     WriteAgainstPolicy(),
     WriteAgainstClauses(),
     WritePastDate(),
@@ -48,6 +57,8 @@ FAMILIES: tuple[Detector, ...] = (
     WriteOnKind(),
     ObjectUntouched(),
     OtherRecordTaken(),
+    OtherChoiceTaken(),
+    OtherThanAsked(),
     DescribedRecordLeft(),
     UnaskedDeletion(),
     UnsupportedArgument(),
@@ -55,6 +66,7 @@ FAMILIES: tuple[Detector, ...] = (
     EndedWithWorkOpen(),
     SecondRequestLeft(),
     UnfinishedDeed(),
+    SituationalStep(),
     CustomaryStep(),
     UnreadPages(),
     LimitExceeded(),
@@ -64,6 +76,8 @@ FAMILIES: tuple[Detector, ...] = (
     SkippedCheck(),
     WriteAfterRefusal(),
     WriteWithoutConsent(),
+    PromiseUnkept(),
+    WrongFigure(),
     ClaimWithoutWrite(),
     DeniedWithoutLook(),
     UnverifiedWrite(),

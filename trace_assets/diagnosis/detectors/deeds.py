@@ -93,6 +93,8 @@ def told_apart(tool: str, arguments: Mapping[str, Any], pages: Sequence[str] = (
     'get_farm_cow'
     >>> told_apart("click", {"bid": "g9"}, ["[g2] textbox 'Street'\n[g9] button 'Save address'"])
     'save_address'
+    >>> told_apart("cancel_booking", {"ref": "BK7"}, ['{"ref": "BK7", "paid": 64}'])
+    'cancel_booking'
     """
     tool = _SERVER.sub("", tool) or tool
     lower = {name.lower(): value for name, value in arguments.items() if isinstance(value, str | int)}
@@ -202,7 +204,9 @@ def named_in_path(arguments: Mapping[str, Any]) -> dict[str, str]:
 def _label(mark: str, pages: Sequence[str]) -> str:
     """Return the label of what the last page that shows a mark has under it, as words; empty without one."""
     sign = re.compile(rf"(?<![\w-]){re.escape(mark)}(?![\w-])")
-    shown = ((page, at) for page in reversed(pages[-_PAGES:]) if mark and (at := sign.search(page)))
+    # What JSON quotes first in a line is a field's name: `ref` of a booking labels nothing.
+    texts = (page for page in reversed(pages[-_PAGES:]) if not page.lstrip().startswith(("{", "[{")))
+    shown = ((page, at) for page in texts if mark and (at := sign.search(page)))
     page, at = next(shown, ("", None))
     if at is None:
         return ""

@@ -136,7 +136,7 @@ def _fields(family: Detector, corpus: Corpus) -> Iterator[tuple[str, str, str]]:
         chosen: dict[str, list[Transcript]] = {}
         fields: dict[str, dict[str, None]] = {}
         for one in corpus.transcripts:
-            for argument, (records, key, _) in _shown(one, tool).items():
+            for argument, (records, key, _) in shown_among(one, tool).items():
                 chosen.setdefault(argument, []).append(one)
                 known = fields.setdefault(argument, {})
                 known.update((field, None) for row in records for field in row if field != key)
@@ -154,8 +154,8 @@ def _fields(family: Detector, corpus: Corpus) -> Iterator[tuple[str, str, str]]:
 
 def _choice(transcript: Transcript, args: Mapping[str, Any]) -> Choice | None:
     """Return what was described and what was acted on, of the records among which the tool chose first."""
-    records, key, at = _shown(transcript, args["tool"]).get(args["argument"], ((), "", 0))
-    rows = [(normal(row[key]), _words(row.get(args["field"], ""))) for row in records if key in row]
+    records, key, at = shown_among(transcript, args["tool"]).get(args["argument"], ((), "", 0))
+    rows = [(normal(row[key]), words_for(row.get(args["field"], ""))) for row in records if key in row]
     if not rows:
         return None
     said = {word for word in transcript.words if transcript.words[word] < at}
@@ -173,10 +173,10 @@ def _choice(transcript: Transcript, args: Mapping[str, Any]) -> Choice | None:
 
 
 @lru_cache(maxsize=1 << 12)
-def _words(value: str) -> frozenset[str]:
+def words_for(value: str) -> frozenset[str]:
     """Return the words by which people describe a value; a time has those of its weekday and part of the day.
 
-    >>> sorted(_words("Blue mug")), {"afternoon", "jueves"} <= _words("2030-01-31 14:15")
+    >>> sorted(words_for("Blue mug")), {"afternoon", "jueves"} <= words_for("2030-01-31 14:15")
     (['blue', 'mug'], True)
     """
     named = set(_WORD.findall(value.lower()))
@@ -211,7 +211,7 @@ def _values(step: Step, argument: str) -> set[str]:
     return {normal(value) for _, value in leaves(step.given.get(argument)) if names_a_thing(value)}
 
 
-def _shown(transcript: Transcript, tool: str) -> Mapping[str, tuple[Sequence[Record], str, int]]:
+def shown_among(transcript: Transcript, tool: str) -> Mapping[str, tuple[Sequence[Record], str, int]]:
     """Return by argument of a tool among which records its first call chose, their name, and where."""
     found: dict[str, tuple[Sequence[Record], str, int]] = {}
     for step in transcript.own_calls(tool, ok=True):
@@ -220,7 +220,7 @@ def _shown(transcript: Transcript, tool: str) -> Mapping[str, tuple[Sequence[Rec
         for earlier in reversed(transcript.steps) if wanted else ():
             if earlier.failed or earlier.answer is None or earlier.answer >= step.index:
                 continue
-            for records in _lists(earlier.result):
+            for records in lists_in(earlier.result):
                 for argument in sorted(wanted.keys() - found.keys()):
                     key = _key(records, wanted[argument])
                     if key is not None:
@@ -238,10 +238,10 @@ def _key(records: Sequence[Record], values: Collection[str]) -> str | None:
 
 
 @lru_cache(maxsize=1 << 12)  # each field of each tool is held against the same results
-def _lists(text: str) -> tuple[Sequence[Record], ...]:
+def lists_in(text: str) -> tuple[Sequence[Record], ...]:
     """Return every list of two or more records in a result.
 
-    >>> [len(one) for one in _lists('{"order": "K1", "items": [{"sku": "S1"}, {"sku": "S2"}]}')]
+    >>> [len(one) for one in lists_in('{"order": "K1", "items": [{"sku": "S1"}, {"sku": "S2"}]}')]
     [2]
     """
     if not text.lstrip().startswith(("{", "[")):

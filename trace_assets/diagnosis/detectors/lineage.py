@@ -44,6 +44,18 @@ GENERAL: Mapping[str, tuple[str, str]] = {
         "Every value given to a tool must come from the user or from an earlier result; ask or look it up "
         "rather than guess.",
     ),
+    "write_without_consent": (
+        "Ask the user before any change",
+        "Say what is about to be done and wait for the user's answer before any change, whichever it is.",
+    ),
+    "untold_figure": (
+        "Tell the user what a change costs before it is made",
+        "What the policy wants to be told before a change (a fee, a total) has to be said before the call.",
+    ),
+    "other_than_asked": (
+        "Do what the user asked for, with the values that were named",
+        "Every count, day, time, address and object that the user named has to be what the tool is given.",
+    ),
     "listed_unopened": (
         "Open what is listed until the one meant is found",
         "When a record lists several objects and the one that is meant is not known, open them one by one.",

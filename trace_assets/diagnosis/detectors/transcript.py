@@ -125,6 +125,8 @@ class Transcript:
         self.messages: tuple[Message, ...] = trajectory.messages
         self.sources: dict[str, int] = {}
         """By value, the first message that is a source of it: many proposals ask for the same."""
+        self.bases: dict[int, frozenset[float]] = {}
+        """By message of a call, the sums that its own may be reckoned from, for the same reason."""
 
     @cached_property
     def steps(self) -> list[Step]:

@@ -63,6 +63,7 @@ WRITING = frozenset(
     alert annotate anonymize assemble clean cordon decrypt detain discard dispense drain eject
     encrypt evacuate finalize fire flush initiate inject kill pack prepare print prune quarantine ration
     chmod chown cp fill mkdir mv rm rmdir select type
+    compensate email enrol enter lodge notify reimburse
     rebuild redirect refresh reroute rollback sanitize seal sync tag taint uncordon untag
     """.split()  # noqa: SIM905 - one word after the other reads better than a list of literals
     + _WRITING_ELSEWHERE.split()

@@ -10,7 +10,10 @@ from trace_assets.diagnosis.detectors.verbs import ELSEWHERE, READING, WRITING, 
 __all__ = ["deed", "gerund", "imperative", "ing", "last_name", "noun", "plain_name", "spoken", "title"]
 
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
-_KEEP = frozenset({"order", "reset", "offer", "enter", "answer", "visit", "deliver", "edit", "limit", "open"})
+_KEEP = frozenset(
+    {"answer", "audit", "credit", "debit", "deliver", "deposit", "edit", "enter", "limit", "offer", "open"}
+    | {"order", "reset", "visit"}
+)
 
 
 @lru_cache(maxsize=1 << 16)  # asked of the same few names for every record
@@ -50,14 +53,19 @@ def noun(argument: str) -> str:
     return " ".join(words) or "object"
 
 
-_PARTICLES = ("on ", "off ", "up ", "down ", "to ", "for ", "by ", "the ", "in ", "out ")
+_PARTICLES = ("on ", "off ", "up ", "down ", "back ", "to ", "for ", "by ", "the ", "in ", "out ")
 """Words that go with a verb, or that no article comes before."""
 
 
 def _verb_and_rest(name: str) -> tuple[str, str]:
     verb, _, rest = deed(name).partition(" ")
     particle, _, thing = rest.partition(" ")
-    return verb, f"{particle} the {thing}" if thing and f"{particle} " in _PARTICLES[:4] else rest
+    return verb, f"{particle} the {thing}" if thing and f"{particle} " in _PARTICLES[:5] else rest
+
+
+def _leads(rest: str) -> bool:
+    """Tell whether what follows a verb goes with it, so that no article comes before."""
+    return f"{rest} ".startswith(_PARTICLES)
 
 
 def ing(verb: str) -> str:
@@ -78,6 +86,8 @@ def gerund(name: str) -> str:
 
     >>> gerund("cancel_order"), gerund("update_address"), gerund("set_mode"), gerund("callTransfer")
     ('cancelling the order', 'updating the address', 'setting the mode', 'transferring the call')
+    >>> gerund("pay_back"), gerund("credit_note"), gerund("orderEnter")
+    ('paying back', 'crediting the note', 'entering the order')
     >>> gerund("cita_anular"), gerund("open_file")
     ("calling 'cita anular'", 'opening the file')
     """
@@ -85,7 +95,7 @@ def gerund(name: str) -> str:
     if verb in ELSEWHERE or verb not in READING | WRITING:
         return f"calling '{spoken(name)}'"
     form = ing(verb)
-    return f"{form} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{form} {rest}".strip()
+    return f"{form} the {rest}" if rest and not _leads(rest) else f"{form} {rest}".strip()
 
 
 def imperative(name: str, *, by_name: bool = True) -> str:
@@ -103,7 +113,7 @@ def imperative(name: str, *, by_name: bool = True) -> str:
     verb, rest = _verb_and_rest(name)
     if verb in ELSEWHERE or (by_name and verb not in READING | WRITING):
         return f"call '{spoken(name)}'"
-    return f"{verb} the {rest}" if rest and not rest.startswith(_PARTICLES) else f"{verb} {rest}".strip()
+    return f"{verb} the {rest}" if rest and not _leads(rest) else f"{verb} {rest}".strip()
 
 
 _CHECKING = frozenset(

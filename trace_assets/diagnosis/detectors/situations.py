@@ -1,0 +1,257 @@
+"""In which runs a sentence of the policy applies, learned from what they show and not from how they ended.
+
+A rule may hold for one kind of thing alone (`sailing boats`, `express`, `if the member is under age`). Which
+one is not parsed: of what the sentence names (an argument of the call, a field of a record, a word of the
+user's) the situation is taken in which runs do what it asks for, and outside of which they do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import STOP_WORDS
+from trace_assets.diagnosis.detectors.policy_clauses import holds as is_met
+from trace_assets.diagnosis.detectors.policy_clauses import read_atom
+from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.said_values import COUNTS
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript
+from trace_assets.diagnosis.detectors.values import categorical, time_of
+from trace_assets.diagnosis.detectors.verbs import WORD, names_change, spoken, things, verb_of
+from trace_assets.diagnosis.detectors.wording import last_name
+
+Situation = Mapping[str, Any]
+"""`argument` or `field` with `values`, `word`, or `test` of a field with `now`; empty: always."""
+ALWAYS: Situation = {}
+MIN_SHOWN = 3
+"""Runs that must do what is asked for, in the situation."""
+MOSTLY = 0.5
+"""Share of the runs in the situation that must do it."""
+BETTER = 0.15
+"""By how much that share must be higher than everywhere for the situation to count."""
+INSIDE = 0.9
+"""Share of those who do it that must be in the situation."""
+_YES, _NO = frozenset({"true", "yes"}), frozenset({"false", "no", "none", "null"})
+_SHORTEST = 4
+"""Letters of a word that tells a situation."""
+_NOT_TELLING = frozenset(
+    {"customer", "customers", "user", "users", "caller", "guest", "member", "client", "clients", "please"}
+    | {"before", "after", "must", "need", "needs", "only", "place", "make", "order", "check", "tell", "told"}
+)
+
+Did = Callable[[Transcript, Step], bool | None]
+"""Whether a run did what is asked for before a call; None where that call says nothing of it."""
+
+
+def stem_of(word: str) -> str:
+    """Return what a word begins with, its ending aside.
+
+    >>> stem_of("allergy"), stem_of("delivered"), stem_of("delivery"), stem_of("yoga")
+    ('aller', 'deliver', 'delive', 'yoga')
+    """
+    return word[: max(_SHORTEST, len(word) - 2)]
+
+
+def is_alike(one: str, other: str) -> bool:
+    """Tell whether two words begin alike.
+
+    >>> is_alike("delivered", "delivery"), is_alike("express", "expensive")
+    (True, False)
+    """
+    short, long = sorted((one, other), key=len)
+    return len(short) >= _SHORTEST and long.startswith(stem_of(short)) and abs(len(one) - len(other)) <= 4
+
+
+def holds(situation: Situation, transcript: Transcript, step: Step) -> bool:
+    """Tell whether a call is made in a situation, as far as the run had shown until then."""
+    if "argument" in situation:
+        return _text(step.given.get(situation["argument"])) in situation["values"]
+    if "field" in situation:
+        return not _shown(transcript, step).get(situation["field"], set()).isdisjoint(situation["values"])
+    if "test" in situation:
+        return is_met(situation["test"], _fields(transcript, step), situation["now"]) is True
+    if "word" in situation:
+        stem = situation["word"]
+        return any(word.startswith(stem) and at < step.index for word, at in transcript.words.items())
+    return True
+
+
+def situation_of(
+    calls: Iterable[tuple[Transcript, Step]],
+    did: Did,
+    said: str,
+    tool: str,
+    *,
+    look: str = "",
+    now: str | None = None,
+) -> Situation | None:
+    """Return the situation in which runs do what a sentence asks for; None where they do in none.
+
+    Args:
+        calls: The calls that the sentence may be about, each with its run.
+        did: Whether a run did it.
+        said: The sentence, lower case.
+        tool: The tool that is called: its own words tell no situation.
+        look: A tool whose results tell none either: who was to call it and did not, did not see them.
+        now: The moment in which the runs take place.
+    """
+    judged = [(one, step, done) for one, step in calls if (done := did(one, step)) is not None]
+    shown = sum(done for *_, done in judged)
+    if shown < MIN_SHOWN:
+        return None
+    best, share = (ALWAYS, shown / len(judged))
+    if shown == len(judged):
+        return best
+    least = share + BETTER
+    for situation in [*_told(judged, said, tool, look), *_tested(judged, said, tool, look, now)]:
+        inside = [done for one, step, done in judged if holds(situation, one, step)]
+        if len(inside) == len(judged) or sum(inside) < max(MIN_SHOWN, INSIDE * shown):
+            continue
+        if sum(inside) / len(inside) >= max(least, share + 1e-9):
+            best, share = situation, sum(inside) / len(inside)
+    return best if share >= MOSTLY else None
+
+
+def _told(
+    judged: Sequence[tuple[Transcript, Step, bool]], said: str, tool: str, look: str
+) -> Iterator[Situation]:
+    """Yield the situations that a sentence names, of those that the calls and their runs show."""
+    words = [word for word in WORD.findall(said) if len(word) >= _SHORTEST and word not in STOP_WORDS]
+    own = {*things(tool), verb_of(tool)}
+    # What is done with a thing tells no situation: anything may be changed, turned, activated.
+    named = [word for word in words if len(word) > _SHORTEST and not names_change([word])]
+    arguments: dict[tuple[str, str], None] = {}
+    fields: dict[tuple[str, str], None] = {}
+    shown = {last_name(name) for one, *_ in judged for name in _fields_of(one, look)}
+    for one, step, _ in judged:
+        for name, value in step.given.items():
+            if _is_told(name, value := _text(value), words):
+                arguments.setdefault((name, value))
+        for name, values in _shown(one, step).items():
+            for value in values if name not in shown else ():
+                if _is_told(name, value, words):
+                    fields.setdefault((name, value))
+    for kind, told in (("argument", arguments), ("field", fields)):
+        every: dict[str, list[str]] = {}
+        for name, value in sorted(told):
+            every.setdefault(name, []).append(value)
+        for name, any_of in every.items():
+            yield from ({kind: name, "values": [value]} for value in any_of)
+            if len(any_of) > 1:
+                yield {kind: name, "values": any_of}
+    for word in dict.fromkeys(named):
+        if word not in _NOT_TELLING and not any(is_alike(word, part) for part in own):
+            yield {"word": stem_of(word)}
+
+
+_CONDITION = re.compile(r"\b(?:if|when|whenever|where|in case|that is|who is|which is|for)\b")
+_SPAN = re.compile(
+    r"\b(?:less|fewer|more|later|earlier|longer) than (?P<number>\d+|[a-z]+) (?P<unit>hour|day|week)s?\b|"
+    r"\b(?:within|under|at least|at most|in the last|up to|inside) (?:the (?:last |next )?)?"
+    r"(?P<other>\d+|[a-z]+) (?P<unit_of>hour|day|week)s?\b"
+)
+_HOURS = {"hour": 1, "day": 24, "week": 168}
+
+
+def _tested(
+    judged: Sequence[tuple[Transcript, Step, bool]], said: str, tool: str, look: str, now: str | None
+) -> Iterator[Situation]:
+    """Yield the conditions of a sentence as tests of fields: a mark, a state, how far a date lies ahead."""
+    values: dict[str, set[str]] = {}
+    shown = {name for one, *_ in judged for name in _fields_of(one, look)}
+    for one, step, _ in judged:
+        for name, last in _fields(one, step).items():
+            if name not in shown:
+                values.setdefault(name, set()).add(last)
+    tests = [read_atom(said[found.end() :], values, tool) for found in _CONDITION.finditer(said)]
+    dated = sorted(name for name, own in values.items() if all(time_of(one) is not None for one in own))
+    for found in _SPAN.finditer(said) if now is not None else ():
+        number = found["number"] or found["other"]
+        number = str(COUNTS.get(number, number))
+        if number.isdigit():
+            hours = int(number) * _HOURS[found["unit"] or found["unit_of"]]
+            tests += [{"field": one, "ahead": hours, "not": near} for one in dated for near in (True, False)]
+    yield from ({"test": dict(one), "now": now} for one in tests if one)
+
+
+def _fields(transcript: Transcript, step: Step) -> dict[str, str]:
+    """Return the last values of the fields of what a call is about, as they had been shown until then."""
+    found: dict[str, str] = {}
+    for name in (name for name in transcript.observations if step.is_about(name)):
+        for seen in transcript.observations[name]:
+            if seen.index < step.index:
+                found.update(seen.fields)
+    return found
+
+
+def _is_told(name: str, value: str, words: Sequence[str]) -> bool:
+    """Tell whether words name a value, or the name of a mark that is set."""
+    if not value or not categorical(value):
+        return False
+    if value in _YES:
+        parts = spoken(last_name(name)).split()
+        return any(is_alike(part, word) for part in parts for word in words)
+    parts = spoken(value).split()
+    return (
+        value not in _NO
+        and bool(parts)
+        and all(any(is_alike(part, word) for word in words) for part in parts)
+    )
+
+
+def _shown(transcript: Transcript, step: Step) -> dict[str, set[str]]:
+    """Return by field what records of the things that a call is about had shown until then."""
+    found: dict[str, set[str]] = {}
+    about = [name for name in transcript.observations if step.is_about(name)]
+    for name in about:
+        for seen in transcript.observations[name]:
+            if seen.index < step.index:
+                for field, value in seen.fields.items():
+                    if categorical(value):
+                        found.setdefault(last_name(field), set()).add(value.lower())
+    return found
+
+
+def _fields_of(transcript: Transcript, tool: str) -> set[str]:
+    """Return the fields that a tool showed."""
+    every = (seen for own in transcript.observations.values() for seen in own)
+    return {field for seen in every if seen.tool == tool for field in seen.fields}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.lower() if isinstance(value, str) else ""
+
+
+_NEAR = {True: "nearer than", False: "farther off than"}
+
+
+def in_words(situation: Situation) -> str:
+    """Return a situation for a person, empty where it is always.
+
+    >>> in_words({"argument": "express", "values": ["true"]}), in_words({"word": "sailin"}), in_words({})
+    ('where express is true', "where the user speaks of 'sailin...'", '')
+    """
+    if "test" in situation:
+        test = situation["test"]
+        name = spoken(last_name(test["field"]))
+        if "ahead" in test:
+            return f"where its {name} is {_NEAR[bool(test['not'])]} {test['ahead']} hours"
+        return f"depending on its {name}"
+    if "word" in situation:
+        return f"where the user speaks of '{situation['word']}...'"
+    name = situation.get("argument") or situation.get("field") or ""
+    return f"where {spoken(name)} is {' or '.join(situation['values'])}" if name else ""
+
+
+BEFORE = 3
+"""Sentences above one that may say where it applies."""
+
+
+def around(policy: PolicyText, place: int) -> str:
+    """Return a sentence with its heading, behind the sentences above it under the same heading."""
+    own = policy.sentences[place]
+    above = policy.sentences[max(0, place - BEFORE) : place]
+    return " ".join([own.heading, *(one.text for one in above if one.heading == own.heading), own.text])
