@@ -187,3 +187,59 @@ def test_the_record_that_fits_best() -> None:
     (one,) = propose("other_choice_taken", "", runs)
     others = [chosen("May 12 at 12:00", 2), chosen("May 12 at 12:00", 3), chosen("soon", 3)]
     assert labels("other_choice_taken", one, others) == ["PRESENT", "LACKING", "NA"]
+
+
+def moved(day: str, price: float) -> Parts:
+    return [
+        user("Move my things, please"),
+        call("list_vans", '[{"van": "VAN-S", "rate": 140}, {"van": "VAN-L", "rate": 260}]'),
+        call("create_job", day=day, price=price, van="VAN-S"),
+    ]
+
+
+def test_a_supplement_on_some_days() -> None:
+    saturday, sunday, monday = "2034-04-08", "2034-04-09", "2034-04-10"
+    runs = [moved(saturday, 225), moved(sunday, 345), moved(saturday, 345), *[moved(monday, 140)] * 4]
+    (one,) = propose("other_sum", "On a Saturday or Sunday a supplement of £85 is added.", runs)
+    assert one.args["situation"] == {"argument": "day", "values": ["saturday", "sunday"]}
+    assert labels("other_sum", one, [moved(sunday, 140), moved(monday, 260)]) == ["LACKING", "NA"]
+
+
+def test_a_fee_for_what_is_called_off_late() -> None:
+    def late(starts: str, amount: float) -> Parts:
+        row = json.dumps({"visit": "V1007", "starts": starts, "price": 120})
+        return [
+            user("Call it off"),
+            call("get_visit", row, visit="V1007"),
+            call("cancel_visit", visit="V1007", fee=amount),
+        ]
+
+    near, far = "2032-02-10 15:00", "2032-02-14 15:00"
+    policy = "It is 2032-02-10 09:00. Visits called off less than 24 hours before they start cost 25%."
+    runs = [late(near, 30), late(near, 30), late(near, 30.0), *(late(far, 120) for _ in range(4))]
+    assert propose("other_sum", policy, runs) == []  # one sum alone may be a price
+    rows = [*runs, [one for one in late(near, 0)]]
+    rows[-1] = [
+        user("Call it off"),
+        call("get_visit", json.dumps({"visit": "V1007", "starts": near, "price": 80}), visit="V1007"),
+        call("cancel_visit", visit="V1007", fee=20),
+    ]
+    (one,) = propose("other_sum", policy, rows)
+    assert one.args["situation"]["test"] == {"field": "starts", "ahead": 24, "not": True}
+    assert labels("other_sum", one, [late(near, 120), late(far, 120)]) == ["LACKING", "NA"]
+
+
+def test_a_fact_that_has_to_be_asked_for() -> None:
+    def told(fact: str, tool: str) -> Parts:
+        return [user("Hello"), agent(f"Please give me your {fact}."), user("07700"), call(tool, job="J-1007")]
+
+    policy = "Get the customer's mobile number before a job is created."
+    runs = [*(told("mobile number", "create_job") for _ in range(4)), told("wish", "cancel_visit")]
+    (one,) = propose("unasked_fact", policy, runs)
+    assert one.args == {"words": ["mobile", "number"], "writes": ["create_job"]}
+    assert labels("unasked_fact", one, [runs[0], told("wish", "create_job"), runs[-1]]) == [
+        "PRESENT",
+        "LACKING",
+        "NA",
+    ]
+    assert propose("unasked_fact", "Be kind.", runs) == []

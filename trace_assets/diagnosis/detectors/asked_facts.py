@@ -12,17 +12,20 @@ from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mista
 from trace_assets.diagnosis.detectors.situations import is_alike
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.verbs import WORD
+from trace_assets.diagnosis.detectors.verbs import WORD, speaks_of
+from trace_assets.diagnosis.detectors.wording import gerund
 
 MIN_SHOWN = 3
 MOSTLY = 0.5
 """Share of the runs with a change in which the fact must be asked for or told."""
 # English only: a policy in another language gives no proposals.
 _ASKS_FOR = re.compile(
-    r"\b(?:ask|asks|asked|request|requests|collect|obtain|get|require|requires|demand|need|needs|have)\b"
-    r"(?: [a-z]+){0,3}? (?:for |to (?:give|state|tell|confirm|provide|name) |about |how |what |which |"
-    r"(?=(?:full |last |the )?(?:date|name|number|address|code|digits|e-?mail|phone)))"
+    r"\b(?:ask|asks|asked|asking|request|requests|require|requires|demand|demands)\b"
+    r"(?: [a-z']+){0,3}? (?:for |to (?:give|state|tell|confirm|provide|name) |about |how |what |which )"
     r"(?P<fact>[^.;:]+)|"
+    r"\b(?:ask|asks|get|gets|collect|collects|obtain|obtains|take|takes|note|have|has|need|needs|require)\b"
+    r"(?: for| down)? (?P<kind>(?:[a-z']+ ){0,4}?(?:date of birth|birth ?date|numbers?|address|code|digits|"
+    r"e-?mail|phone|names?|password|pin|signature|age|weight|height|dates?)\b)|"
     r"\b(?:give|gives|state|states|provide|provides|name|names|confirm|confirms|quote|quotes) "
     r"(?P<given>(?:their|his or her|the|a|an) [^.;:]+)"
 )
@@ -67,15 +70,18 @@ class UnaskedFact:
         proposals: dict[tuple[str, ...], Proposal] = {}
         for sentence in corpus.policy.sentences if writes else ():
             for words, phrase in facts_in(sentence.text):
-                args = {"words": words, "writes": writes}
+                # A sentence that names a deed (`before a job is created`) is about that one alone.
+                meant = [one for one in writes if speaks_of(sentence.text, one)] or writes
+                args = {"words": words, "writes": meant}
                 labels = [self.label(one, args).label for one in corpus.transcripts]
                 right, wrong = labels.count("PRESENT"), labels.count("LACKING")
                 if right < MIN_SHOWN or right < MOSTLY * (right + wrong):
                     continue
+                when = gerund(meant[0]) if len(meant) == 1 else "changing anything"
                 one = Proposal(
                     args=args,
-                    name=f"Ask for {phrase} before changing anything",
-                    description=f"Ask the user for {phrase} before any change: '{sentence.text}'",
+                    name=f"Ask for {phrase} before {when}",
+                    description=f"Ask the user for {phrase} before {when}: '{sentence.text}'",
                     subject=tuple(words),
                 )
                 proposals.setdefault(one.subject, one)
@@ -105,11 +111,13 @@ def facts_in(sentence: str) -> Iterator[tuple[list[str], str]]:
     [(['date', 'birth'], 'the date of birth')]
     >>> list(facts_in("before you tell anything, ask the patient for the last four digits of the number."))
     [(['last', 'four', 'digits'], 'the last four digits of the number')]
+    >>> list(facts_in("get the customer's mobile number before a job is created."))
+    [(['mobile', 'number'], "the customer's mobile number")]
     >>> list(facts_in("ask the customer for consent.")), list(facts_in("be kind."))
     ([], [])
     """
     for found in _ASKS_FOR.finditer(sentence):
-        phrase = _ENDS.split(found["fact"] or found["given"])[0].strip()
+        phrase = _ENDS.split(found["fact"] or found["kind"] or found["given"])[0].strip()
         words = [
             word
             for word in WORD.findall(phrase)

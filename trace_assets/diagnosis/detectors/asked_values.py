@@ -8,7 +8,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.described_records import Record, shown_among, words_for
-from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.said_values import Said, counts_in, is_moment, says_moment, together
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
@@ -174,7 +174,9 @@ class OtherChoiceTaken:
         """Propose every argument by which a writing tool chooses among what a look shows."""
         proposals = []
         for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
-            chosen = {argument for one in corpus.transcripts for argument in shown_among(one, tool)}
+            chosen = {
+                argument for one in corpus.transcripts for argument in shown_among(one, tool, words=True)
+            }
             for argument in sorted(chosen):
                 args = {"tool": tool, "argument": argument}
                 labels = [self.label(one, args).label for one in corpus.transcripts]
@@ -195,7 +197,8 @@ class OtherChoiceTaken:
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
-        records, key, at = shown_among(transcript, args["tool"]).get(args["argument"], ((), "", 0))
+        shown = shown_among(transcript, args["tool"], words=True)
+        records, key, at = shown.get(args["argument"], ((), "", 0))
         rows = {normal(row[key]): row for row in records if key in row}
         if len(rows) < 2:
             return NOT_NEEDED
@@ -211,7 +214,7 @@ class OtherChoiceTaken:
             for _, value in leaves(step.given.get(args["argument"])):
                 if (name := normal(value)) in rows:
                     taken.setdefault(name, step.index)
-        named = {name for name in rows if looks_like_id(name) and _stands(name, normal(asked))}
+        named = {name for name in rows if _stands(name, normal(asked))}
         if not taken:
             return NOT_NEEDED
         wrong = sorted(set(taken) - best - named)

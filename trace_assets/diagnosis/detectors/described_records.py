@@ -207,15 +207,25 @@ _WEEKDAYS = (
 )
 
 
-def _values(step: Step, argument: str) -> set[str]:
-    return {normal(value) for _, value in leaves(step.given.get(argument)) if names_a_thing(value)}
+def _values(step: Step, argument: str, *, words: bool = False) -> set[str]:
+    own = [value for _, value in leaves(step.given.get(argument))]
+    return {normal(one) for one in own if names_a_thing(one) or (words and isinstance(one, str) and one)}
 
 
-def shown_among(transcript: Transcript, tool: str) -> Mapping[str, tuple[Sequence[Record], str, int]]:
-    """Return by argument of a tool among which records its first call chose, their name, and where."""
+def shown_among(
+    transcript: Transcript, tool: str, *, words: bool = False
+) -> Mapping[str, tuple[Sequence[Record], str, int]]:
+    """Return by argument of a tool among which records its first call chose, their name, and where.
+
+    Args:
+        transcript: The run.
+        tool: Its name.
+        words: Whether records may go by words (`VAN-S`, `yoga`), and not by identifiers alone.
+    """
     found: dict[str, tuple[Sequence[Record], str, int]] = {}
     for step in transcript.own_calls(tool, ok=True):
-        given = {argument: _values(step, argument) for argument in step.given.keys() - found.keys()}
+        left = step.given.keys() - found.keys()
+        given = {argument: _values(step, argument, words=words) for argument in left}
         wanted = {argument: values for argument, values in given.items() if values}
         for earlier in reversed(transcript.steps) if wanted else ():
             if earlier.failed or earlier.answer is None or earlier.answer >= step.index:

@@ -138,9 +138,10 @@ def _did(one: Transcript, step: Step, argument: str, number: float, way: str) ->
     value = _numbers(step).get(argument)
     if value is None:
         return None
-    if step.index not in one.bases:
-        one.bases[step.index] = frozenset(_bases(one, step))
-    known = one.bases[step.index]
+    key = step.index, step.end  # several calls may stand in one message
+    if key not in one.bases:
+        one.bases[key] = frozenset(_bases(one, step))
+    known = one.bases[key]
     if any(base >= _CENT and abs(reckoned(base, number, way) - value) < _CENT for base in known):
         return True
     # What is a small number may be anything: a count, a day.

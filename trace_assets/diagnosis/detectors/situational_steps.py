@@ -70,8 +70,8 @@ class SituationalStep:
                 continue
             at = _made(transcript, step, args["step"], args["first"])
             if at is None:
-                when = " before" if args["first"] else ", and at no other place"
-                return lacking(f"{step.tool} was called without {args['step']}{when}", step.index)
+                when = "before" if args["first"] else "anywhere"
+                return lacking(f"{step.tool} was called without {args['step']} {when}", step.index)
             shown += [at, step.index]
         return present(f"{args['step']} goes with {args['tool']}", *shown) if shown else NOT_NEEDED
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import STOP_WORDS
@@ -53,6 +54,7 @@ def stem_of(word: str) -> str:
     return word[: max(_SHORTEST, len(word) - 2)]
 
 
+@lru_cache(maxsize=1 << 16)  # the same few words are held against the names of every record
 def is_alike(one: str, other: str) -> bool:
     """Tell whether two words begin alike.
 
@@ -66,14 +68,18 @@ def is_alike(one: str, other: str) -> bool:
 def holds(situation: Situation, transcript: Transcript, step: Step) -> bool:
     """Tell whether a call is made in a situation, as far as the run had shown until then."""
     if "argument" in situation:
-        return _text(step.given.get(situation["argument"])) in situation["values"]
+        return not _texts(step.given.get(situation["argument"])).isdisjoint(situation["values"])
     if "field" in situation:
         return not _shown(transcript, step).get(situation["field"], set()).isdisjoint(situation["values"])
     if "test" in situation:
         return is_met(situation["test"], _fields(transcript, step), situation["now"]) is True
     if "word" in situation:
-        stem = situation["word"]
-        return any(word.startswith(stem) and at < step.index for word, at in transcript.words.items())
+        stems = tuple(situation["word"].split("|"))
+        first = transcript.stems.get(stems)
+        if first is None:
+            spoken_at = (at for word, at in transcript.words.items() if word.startswith(stems))
+            first = transcript.stems[stems] = min(spoken_at, default=len(transcript.messages))
+        return first < step.index
     return True
 
 
@@ -126,8 +132,9 @@ def _told(
     shown = {last_name(name) for one, *_ in judged for name in _fields_of(one, look)}
     for one, step, _ in judged:
         for name, value in step.given.items():
-            if _is_told(name, value := _text(value), words):
-                arguments.setdefault((name, value))
+            for text in _texts(value):
+                if _is_told(name, text, words):
+                    arguments.setdefault((name, text))
         for name, values in _shown(one, step).items():
             for value in values if name not in shown else ():
                 if _is_told(name, value, words):
@@ -143,6 +150,9 @@ def _told(
     for word in dict.fromkeys(named):
         if word not in _NOT_TELLING and not any(is_alike(word, part) for part in own):
             yield {"word": stem_of(word)}
+    for one, other in _EITHER.findall(said):
+        if {one, other} <= {*named}:
+            yield {"word": f"{stem_of(one)}|{stem_of(other)}"}
 
 
 _CONDITION = re.compile(r"\b(?:if|when|whenever|where|in case|that is|who is|which is|for)\b")
@@ -202,14 +212,18 @@ def _is_told(name: str, value: str, words: Sequence[str]) -> bool:
 
 def _shown(transcript: Transcript, step: Step) -> dict[str, set[str]]:
     """Return by field what records of the things that a call is about had shown until then."""
+    key = step.index, step.end  # several calls may stand in one message
+    if key in transcript.shown_before:
+        return transcript.shown_before[key]
     found: dict[str, set[str]] = {}
     about = [name for name in transcript.observations if step.is_about(name)]
     for name in about:
         for seen in transcript.observations[name]:
             if seen.index < step.index:
                 for field, value in seen.fields.items():
-                    if categorical(value):
-                        found.setdefault(last_name(field), set()).add(value.lower())
+                    if texts := _texts(value):
+                        found.setdefault(last_name(field), set()).update(texts)
+    transcript.shown_before[key] = found
     return found
 
 
@@ -219,10 +233,25 @@ def _fields_of(transcript: Transcript, tool: str) -> set[str]:
     return {field for seen in every if seen.tool == tool for field in seen.fields}
 
 
-def _text(value: Any) -> str:
+_EITHER = re.compile(r"\b([a-z]+) (?:or|and|nor)(?: for| an?| the| of)? ([a-z]+)\b")
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SATURDAY = 5
+
+
+def _texts(value: Any) -> set[str]:
+    """Return what a sentence may call a value by: itself, or of a date the day of the week.
+
+    >>> sorted(_texts("2034-04-08")), _texts(True), _texts("Express"), _texts(12)
+    (['saturday', 'weekend'], {'true'}, {'express'}, set())
+    """
     if isinstance(value, bool):
-        return str(value).lower()
-    return value.lower() if isinstance(value, str) else ""
+        return {str(value).lower()}
+    if not isinstance(value, str):
+        return set()
+    if (moment := time_of(value)) is not None:
+        day = moment.weekday()
+        return {_WEEKDAYS[day], "weekend"} if day >= _SATURDAY else {_WEEKDAYS[day], "weekday"}
+    return {value.lower()} if categorical(value) else set()
 
 
 _NEAR = {True: "nearer than", False: "farther off than"}
@@ -241,7 +270,8 @@ def in_words(situation: Situation) -> str:
             return f"where its {name} is {_NEAR[bool(test['not'])]} {test['ahead']} hours"
         return f"depending on its {name}"
     if "word" in situation:
-        return f"where the user speaks of '{situation['word']}...'"
+        said = " or ".join(f"'{stem}...'" for stem in situation["word"].split("|"))
+        return f"where the user speaks of {said}"
     name = situation.get("argument") or situation.get("field") or ""
     return f"where {spoken(name)} is {' or '.join(situation['values'])}" if name else ""
 

@@ -125,8 +125,12 @@ class Transcript:
         self.messages: tuple[Message, ...] = trajectory.messages
         self.sources: dict[str, int] = {}
         """By value, the first message that is a source of it: many proposals ask for the same."""
-        self.bases: dict[int, frozenset[float]] = {}
-        """By message of a call, the sums that its own may be reckoned from, for the same reason."""
+        self.bases: dict[tuple[int, int], frozenset[float]] = {}
+        """By messages of a call and its answer, the sums that its own may be reckoned from, for the same reason."""
+        self.stems: dict[tuple[str, ...], int] = {}
+        """By beginnings of words, the first message in which the user says such a word, likewise."""
+        self.shown_before: dict[tuple[int, int], dict[str, set[str]]] = {}
+        """By messages of a call and its answer, what records of what it is about had shown by field, likewise."""
 
     @cached_property
     def steps(self) -> list[Step]:

@@ -22,7 +22,8 @@ _TELLS = re.compile(
     r"\b(?:tell|tells|told|telling|inform\w*|mention\w*|state[sd]?|stating|say|says|said|saying|hear|hears|heard|"
     r"quote[sd]?|quoting|announce\w*|explain\w*|advise[sd]?|warn\w*|point\w* out|aware|disclos\w*|names?|"
     r"named|naming|read\w* back|repeat\w*|remind\w*|know|knows|let \w+ \w* ?know|notif\w+|agree[sd]?|"
-    r"accept\w*|consent\w*|confirm\w*|spell\w* out|communicat\w*|acknowledg\w*)\b"
+    r"accept\w*|consent\w*|confirm\w*|"
+    r"learns?|learnt|understands?|find out|spell\w* out|communicat\w*|acknowledg\w*)\b"
 )
 # English only: a policy in another language gives no proposals.
 
