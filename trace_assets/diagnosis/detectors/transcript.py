@@ -126,11 +126,11 @@ class Transcript:
         self.sources: dict[str, int] = {}
         """By value, the first message that is a source of it: many proposals ask for the same."""
         self.bases: dict[tuple[int, int], frozenset[float]] = {}
-        """By messages of a call and its answer, the sums that its own may be reckoned from, for the same reason."""
+        """By messages of a call and its answer, the sums that its own may be reckoned from, likewise."""
         self.stems: dict[tuple[str, ...], int] = {}
         """By beginnings of words, the first message in which the user says such a word, likewise."""
         self.shown_before: dict[tuple[int, int], dict[str, set[str]]] = {}
-        """By messages of a call and its answer, what records of what it is about had shown by field, likewise."""
+        """By messages of a call and its answer, what had been shown of what it is about, likewise."""
 
     @cached_property
     def steps(self) -> list[Step]:
