@@ -123,7 +123,7 @@ def _source(transcript: Transcript, text: str) -> int:
     invented = False
     for index, (message, said) in enumerate(zip(transcript.messages, transcript.lowered, strict=True)):
         role = message.role
-        if not _is_said(text, said, ways, number):
+        if not _occurs(text, said, ways, number):
             if date and role == "user" and _RELATIVE.search(said):
                 return index  # a day that was told by its distance cannot be held against a calendar
             continue
@@ -141,7 +141,7 @@ def _adds_up(transcript: Transcript, text: str, before: int) -> bool:
     )
 
 
-def _is_said(text: str, said: str, ways: re.Pattern[str] | None, number: frozenset[float]) -> bool:
+def _occurs(text: str, said: str, ways: re.Pattern[str] | None, number: frozenset[float]) -> bool:
     if ways is not None:
         return ways.search(said) is not None
     return text in said or (bool(number) and not number.isdisjoint(numbers_in(said)))

@@ -185,14 +185,18 @@ class Corpus:
         return frozenset(self.tools) - self.mutating
 
     @cached_property
+    def _calls(self) -> Counter[str]:
+        """How often the agent calls each tool."""
+        return Counter(step.tool for one in self.transcripts for step in one.steps if not step.by_user)
+
+    @cached_property
     def edits(self) -> list[str]:
         """What the agent edits files with, most used first: a command line, a tool that is given a path."""
-        own = [step for one in self.transcripts for step in one.steps if not step.by_user]
-        calls = Counter(step.tool for step in own)
+        own = (step for one in self.transcripts for step in one.steps if not step.by_user)
         about = Counter(step.tool for step in own if names_file(step.given))
         return [
             tool
-            for tool, count in calls.most_common()
+            for tool, count in self._calls.most_common()
             if tool in self.mutating and _EDITS.search(spoken(tool)) and about[tool] >= MOSTLY * count
         ]
 
@@ -209,8 +213,8 @@ class Corpus:
     @cached_property
     def tests(self) -> list[str]:
         """What the agent runs tests with, most used first."""
-        own = Counter(step.tool for one in self.transcripts for step in one.steps if not step.by_user)
-        return [tool for tool, _ in own.most_common() if tool in self.reading and _TESTS.search(spoken(tool))]
+        own = self._calls.most_common()
+        return [tool for tool, _ in own if tool in self.reading and _TESTS.search(spoken(tool))]
 
     @cached_property
     def _values(self) -> dict[str, dict[str, list[str]]]:

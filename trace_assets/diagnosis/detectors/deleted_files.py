@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import (
+    NOT_NEEDED,
+    Finding,
+    Mistake,
+    Proposal,
+    is_lacked,
+    lacking,
+    present,
+)
 from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, READ, deleted_by, names_file
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import command_line, leaves
@@ -32,7 +40,7 @@ class UnaskedDeletion:
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance when some run deletes what nobody named."""
-        if not any(self.label(one, {}).label == "LACKING" for one in corpus.transcripts):
+        if not is_lacked(self, corpus):
             return []
         return [
             Proposal(

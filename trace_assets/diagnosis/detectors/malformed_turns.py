@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import (
+    NOT_NEEDED,
+    Finding,
+    Mistake,
+    Proposal,
+    is_lacked,
+    lacking,
+    present,
+)
 from trace_assets.diagnosis.detectors.transcript import Transcript
 
 
@@ -21,7 +29,7 @@ class EmptyTurn:
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance when it occurs."""
-        if not any(self.label(one, {}).label == "LACKING" for one in corpus.transcripts):
+        if not is_lacked(self, corpus):
             return []
         return [
             Proposal(

@@ -264,13 +264,13 @@ def _named(words: Sequence[str], fields: Iterable[str]) -> str:
     found: list[tuple[int, str]] = []
     for field in fields:
         parts = [part for part in spoken(last_name(field)).split() if part not in _TIMES]
-        if parts and all(_is_said(part, words) for part in parts):
+        if parts and all(_has_part(part, words) for part in parts):
             found.append((-len(parts), field))
     found.sort()
     return found[0][1] if found and (len(found) == 1 or found[0][0] < found[1][0]) else ""
 
 
-def _is_said(part: str, words: Iterable[str]) -> bool:
+def _has_part(part: str, words: Iterable[str]) -> bool:
     stem = part[: max(3, len(part) - 2)]
     return any(word.startswith(stem) and abs(len(word) - len(part)) <= 4 for word in words)
 

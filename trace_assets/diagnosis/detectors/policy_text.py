@@ -278,7 +278,7 @@ class PolicyText:
                 continue
             before = _done_tools(clause.group(1), tool, known)
             words = WORD.findall(allowed)
-            if before and _is_said(tool, words) and all(has_stem(words, word) for word in acted):
+            if before and _says_deed(tool, words) and all(has_stem(words, word) for word in acted):
                 rules.append(After(sentence.text, before, _telling(sentence, about)))
         return rules
 
@@ -352,7 +352,7 @@ def addresses_nobody(policy: str, runs: Sequence[Trajectory]) -> bool:
     return not any(sum(one.role == "user" and bool(one.content) for one in run.messages) > 1 for run in runs)
 
 
-def _is_said(tool: str, words: Sequence[str]) -> bool:
+def _says_deed(tool: str, words: Sequence[str]) -> bool:
     """Tell whether some words say what a tool does; a voucher that is sent may be offered or granted."""
     giving = (verb for verb in GIVING if same_verb(verb_of(tool), verb))
     return is_deed(tool, words) or (

@@ -96,3 +96,8 @@ class Detector(Protocol):
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory: a pure function of what was said and done in it."""
         ...
+
+
+def is_lacked(detector: Detector, corpus: Corpus) -> bool:
+    """Tell whether some run of a corpus lacks the one instance of a family without arguments."""
+    return any(detector.label(one, {}).label == "LACKING" for one in corpus.transcripts)

@@ -74,7 +74,7 @@ class WriteAgainstState:
                     for own in [args, args | {"cues": asked, "unless": others}] if asked else [args]:
                         instead = self._instead(corpus, own)
                         if instead is not None:
-                            said = is_said(corpus, tool, field, value)
+                            said = is_ruled(corpus, tool, field, value)
                             proposals.append(_proposal(own | {"instead": instead}, said))
         return proposals
 
@@ -218,7 +218,7 @@ class WriteAgainstState:
         return step.tool in corpus.mutating and (name in step.objects or not step.objects)
 
 
-def is_said(corpus: Corpus, tool: str, field: str, value: str) -> bool:
+def is_ruled(corpus: Corpus, tool: str, field: str, value: str) -> bool:
     """Tell whether a policy may say what runs do: a sentence about a tool has the field or its value.
 
     Under a heading that names what the tool does, a sentence without a verb of another deed is about it too.

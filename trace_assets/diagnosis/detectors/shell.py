@@ -14,7 +14,7 @@ READ, EDIT, WRITE, TEST = "read_file", "edit_file", "write_file", "run_tests"
 """Deeds of a command line, by names that a tool could have."""
 FILE_DEEDS = frozenset({READ, EDIT, WRITE})
 """Those that are about a file."""
-FOREWORDS = re.compile(
+_FOREWORDS = re.compile(
     r"^(?:\s*(?:cd\s+\S+\s*(?:&&|;)|sudo\s|env\s|time\s|timeout\s+\S+\s|\w+=\S*\s|(?:poetry|uv) run\s|npx\s|"
     r"python[\d.]*\s+-m\s))+"
 )
@@ -51,6 +51,15 @@ def commands(line: str) -> list[str]:
     return [one.strip() for one in _BETWEEN.split(_HEREDOC.sub(r"\3\n", line)) if one.strip()]
 
 
+def bare(command: str) -> str:
+    """Return a command without what only says where, as whom and in which surroundings it is run.
+
+    >>> bare("cd /app && sudo env A=1 python3 -m pytest -q")
+    'pytest -q'
+    """
+    return _FOREWORDS.sub("", command)
+
+
 def line_deed(line: str) -> str:
     r"""Return what a line does to files; empty where it is none of these.
 
@@ -66,10 +75,10 @@ def line_deed(line: str) -> str:
     ('edit_file', '')
     """
     parts = commands(line)
-    if any(_TEST.match(FOREWORDS.sub("", part)) for part in parts):
+    if any(_TEST.match(bare(part)) for part in parts):
         return TEST
     found = [deed for part in parts if (deed := _of_command(part))]
-    if _CODE_WRITES.search(line) and any(_RUNS_CODE.match(FOREWORDS.sub("", part)) for part in parts):
+    if _CODE_WRITES.search(line) and any(_RUNS_CODE.match(bare(part)) for part in parts):
         found.append(EDIT)
     return next(
         (deed for deed in (EDIT, WRITE) if deed in found), found[0] if found[:1] == [_first(parts)] else ""
@@ -82,7 +91,7 @@ def _first(parts: list[str]) -> str:
 
 
 def _of_command(command: str) -> str:
-    words = FOREWORDS.sub("", command).split()
+    words = bare(command).split()
     program = words[0].rpartition("/")[2] if words else ""
     if program in ("sed", "perl"):
         in_place = any(re.match(r"-[a-zA-Z]*i|--in-place", word) for word in words[1:])
@@ -134,7 +143,7 @@ def deleted_by(line: str) -> list[str]:
     """
     found: list[str] = []
     for command in commands(line):
-        words = FOREWORDS.sub("", command).split()
+        words = bare(command).split()
         rest = (
             words[1:]
             if words[:1] in (["rm"], ["rmdir"], ["unlink"])
@@ -165,7 +174,7 @@ def shows(line: str) -> bool:
 
 
 def _all_in(line: str, programs: frozenset[str]) -> bool:
-    parts = [FOREWORDS.sub("", part).split() for part in commands(line) if not part.startswith("cd ")]
+    parts = [bare(part).split() for part in commands(line) if not part.startswith("cd ")]
     return bool(parts) and all(
         _of_command(" ".join(words)) == READ
         or not programs.isdisjoint(words[:1])

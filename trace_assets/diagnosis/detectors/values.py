@@ -13,7 +13,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id
-from trace_assets.diagnosis.detectors.shell import FOREWORDS, quotes
+from trace_assets.diagnosis.detectors.shell import bare, quotes
 
 _ENVELOPE = frozenset(
     {
@@ -367,7 +367,7 @@ def program_of(arguments: Mapping[str, Any]) -> str:
     ('pytest', '')
     """
     line = command_line(arguments)
-    words = FOREWORDS.sub("", line).split()
+    words = bare(line).split()
     return words[0].rpartition("/")[2].lower() if words else ""
 
 
