@@ -25,8 +25,9 @@ from trace_assets.environments.audit.battery import audit, verdict_of
 from trace_assets.environments.audit.check import Purpose, Sizes
 from trace_assets.environments.audit.false_looks import NO_LOOK as NO_LOOKS
 from trace_assets.environments.audit.needed_looks import ANY_ORDER, NO_DEED
+from trace_assets.environments.audit.paid_decisions import NO_RUNS
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
-from trace_assets.environments.audit.purpose import NO_LOOK, NO_RUNS
+from trace_assets.environments.audit.purpose import NO_LOOK
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.audit.trials import FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE
 from trace_assets.environments.contract.description import TargetContract

@@ -15,11 +15,10 @@ from tests.quick import one_of_each
 from trace_assets.environments.audit import battery
 from trace_assets.environments.audit.battery import verdict_of
 from trace_assets.environments.audit.bypass_checks import SAME
-from trace_assets.environments.audit.check import NO_JUDGE, AuditCheck
+from trace_assets.environments.audit.check import NO_JUDGE, NO_PURPOSE, AuditCheck
 from trace_assets.environments.audit.false_looks import NO_LOOK
 from trace_assets.environments.audit.needed_looks import ANY_ORDER, NO_DEED
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
-from trace_assets.environments.audit.purpose import NO_PURPOSE
 from trace_assets.environments.audit.severity import RULES
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.audit.trials import FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE

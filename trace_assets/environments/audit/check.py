@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Literal, Protocol
 
 from trace_assets.diagnosis.llm.request import A, Question
@@ -237,3 +237,19 @@ class AuditCheck:
     def demand(self) -> str:
         """What it demands, in one sentence."""
         return " ".join((self.run.__doc__ or "").split("\n\n")[0].split())
+
+
+NO_PURPOSE = "nobody said which capability it is for"
+About = Callable[[Subject, Purpose], Finding]
+
+
+def with_purpose(check: About) -> Callable[[Subject], Finding]:
+    """Make a check of what an environment is for one that is skipped by name where nobody says it."""
+
+    @wraps(check)
+    def run(subject: Subject) -> Finding:
+        if subject.purpose is None:
+            return Finding("skip", NO_PURPOSE)
+        return check(subject, subject.purpose)
+
+    return run
