@@ -7,7 +7,7 @@ If one field of the record they had read tells the two apart, that field guards 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -95,18 +95,8 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
         read=acts.read,
         object_argument=acts.argument,
         read_argument=acts.read_argument if acts.read_argument != acts.argument else "",
-        records={
-            field: sorted({record[field] for record in acts.wrote if isinstance(record.get(field), str)})
-            for field in _enumerable(acts.wrote)
-            if field not in (acts.argument, acts.read_argument)
-        },
-        selects={
-            argument: path
-            for argument, counts in sorted(acts.paths.items())
-            if argument != acts.argument
-            for path in [_path(counts)]
-            if path
-        },
+        records=_values_of(acts.wrote, (acts.argument, acts.read_argument)),
+        selects=_selects(acts.paths, acts.argument),
         read_first=fmean(acts.read_first),
         n=len(acts.wrote) + len(acts.refused),
     )
@@ -120,7 +110,7 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
     ]
     if not told:
         return guard
-    _, _, refusal, (field, allowed, forbidden, accuracy) = min(told, key=lambda one: one[:3])
+    _, _, refusal, decision = min(told, key=lambda one: one[:3])
     mutates = {one.name: bool(one.mutates) for one in tools}
     changes = [call for calls in acts.after for call in calls if mutates.get(call.name)]
     first = [next((c for c in calls if mutates.get(c.name)), None) for calls in acts.after]
@@ -128,6 +118,33 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
     instead = min(after, key=lambda name: (-after[name], name), default="")
     if 2 * after[instead] <= len(acts.after) or after[instead] < 2:
         instead = ""
+    return _decided(guard, decision, instead, changes, refusal)
+
+
+def _values_of(wrote: Sequence[dict[str, Any]], but: Collection[str]) -> dict[str, list[str]]:
+    """Return the values of each field of the written records, but for those that name the object."""
+    return {
+        field: sorted({record[field] for record in wrote if isinstance(record.get(field), str)})
+        for field in _enumerable(wrote)
+        if field not in but
+    }
+
+
+def _selects(paths: Mapping[str, Counter[str]], but: str) -> dict[str, str]:
+    """Return where in the record each argument's value stands, but for the argument that names the object."""
+    found = ((argument, _path(counts)) for argument, counts in sorted(paths.items()) if argument != but)
+    return {argument: path for argument, path in found if path}
+
+
+Decision = tuple[str, tuple[str, ...], tuple[str, ...], float]
+"""The field that tells writes from the rest, its allowed and forbidden values, and how often it is right."""
+
+
+def _decided(
+    guard: Guard, decision: Decision, instead: str, calls: Iterable[ToolCall], refusal: str
+) -> Guard:
+    """Return a guard with what decides, the tool that is used instead, and how it is refused."""
+    field, allowed, forbidden, accuracy = decision
     return guard.model_copy(
         update={
             "field": field,
@@ -135,7 +152,7 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
             "forbidden": forbidden,
             "accuracy": accuracy,
             "instead": instead,
-            "instead_arguments": _usual([call for call in changes if call.name == instead]),
+            "instead_arguments": _usual([call for call in calls if call.name == instead]),
             "refusal": refusal,
         }
     )
@@ -143,7 +160,7 @@ def _guard_of_acts(acts: Acts, tool: ToolSpec, tools: Sequence[ToolSpec]) -> Gua
 
 def _told_field(
     wrote: Sequence[dict[str, Any]], refused: Sequence[dict[str, Any]], said: str
-) -> tuple[str, tuple[str, ...], tuple[str, ...], float] | None:
+) -> Decision | None:
     """Find the field that tells writes from refusals; one or two refusals do if words name its values too."""
     if len(wrote) < MIN_SIDE or not refused:
         return None
@@ -224,41 +241,22 @@ def _guard(
         tool=tool.name,
         read=read.name,
         object_argument=key,
-        records={
-            field: sorted({record[field] for record in wrote if isinstance(record.get(field), str)})
-            for field in _enumerable(wrote)
-            if field != key
-        },
-        selects={
-            argument: path
-            for argument, counts in sorted(paths.items())
-            if argument != key
-            for path in [_path(counts)]
-            if path
-        },
+        records=_values_of(wrote, (key,)),
+        selects=_selects(paths, key),
         read_first=fmean(read_first) if read_first else None,
         n=len(wrote) + len(refrained),
     )
     # Where tasks need several lacking skills few runs pass that refrained: one or two are enough if what the
     # target says of the tool names the state as well.
-    found_guard = _field(wrote, refrained) or _told_field(
+    decision = _field(wrote, refrained) or _told_field(
         wrote, [record for record, _ in refrained], tool.description
     )
-    if found_guard is None:
+    if decision is None:
         return guard
-    field, allowed, forbidden, accuracy = found_guard
+    field, _, forbidden, _ = decision
     instead = Counter(call.name for _, call in refrained).most_common(1)[0][0]
-    return guard.model_copy(
-        update={
-            "field": field,
-            "allowed": allowed,
-            "forbidden": forbidden,
-            "accuracy": accuracy,
-            "instead": instead,
-            "instead_arguments": _usual([call for _, call in refrained if call.name == instead]),
-            "refusal": refusal_of(answers, field, forbidden),
-        }
-    )
+    calls = [call for _, call in refrained]
+    return _decided(guard, decision, instead, calls, refusal_of(answers, field, forbidden))
 
 
 def refusal_of(answers: Sequence[tuple[dict[str, Any], str]], field: str, forbidden: Sequence[str]) -> str:
@@ -307,7 +305,7 @@ def _enumerable(records: Sequence[dict[str, Any]]) -> list[str]:
 
 def _field(
     wrote: Sequence[dict[str, Any]], refrained: Sequence[tuple[dict[str, Any], ToolCall]]
-) -> tuple[str, tuple[str, ...], tuple[str, ...], float] | None:
+) -> Decision | None:
     if len(wrote) < MIN_SIDE or len(refrained) < MIN_SIDE:
         return None
     options = []
