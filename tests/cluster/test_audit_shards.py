@@ -18,7 +18,7 @@ from trace_assets.rollouts.parallel import FEWEST
 from trace_assets.settings.operation import Cluster
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["local", "ray"])
 def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
     """A pool whose workers run generated code; of Ray's three nodes two do."""
     if request.param == "local":
@@ -34,7 +34,7 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
         yield nodes
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_an_audit_finds_the_same_on_each_pool(pool: Pool, tmp_path: Path) -> None:
     with Knowing() as server:
         with door_study(tmp_path / "alone", server):

@@ -11,7 +11,7 @@ from tests.audit_fixtures.broken_environment import Animal
 SANDBOX = ("--set", "sandbox.backend=unsafe-subprocess")
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_wrong_audit_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     sound = Animal("nothing is wrong", "semantic.floor_gap", "door", ())

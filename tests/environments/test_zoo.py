@@ -72,7 +72,7 @@ def _quickest_pool(required: bool) -> SandboxPool:
             pytest.skip(f"no sandbox: {error}")
 
 
-@pytest.mark.parametrize("name", one_of_each(sound_names(), then=3))
+@pytest.mark.parametrize("name", one_of_each(sound_names(), then=1))
 def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
     checks = keeper.audit_sound(name)
     assert failed(checks) == {}

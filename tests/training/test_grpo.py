@@ -190,8 +190,8 @@ def test_a_finished_run_is_not_made_again(
     assert words.train(base, copied)[0].adapter_id == adapter.adapter_id
 
 
-@pytest.mark.parametrize("at", [pytest.param(2, marks=pytest.mark.slow), 7])
-@pytest.mark.ci
+@pytest.mark.parametrize("at", [2, 7])
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_the_same(
     trained: Any, words: ModuleType, base: Path, tmp_path: Path, at: int
 ) -> None:

@@ -50,7 +50,7 @@ def test_other_training_code_than_the_steps_is_refused() -> None:
         process._train({"name": "words", "code": "older"}, lambda point: None)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 @looks_into_proc
 def test_several_processes_speak_with_one_voice_and_end_together(tmp_path: Path) -> None:
     pids = tmp_path / "pids"

@@ -63,7 +63,7 @@ def test_what_is_rehearsed_is_part_of_what_a_run_is_known_by(played: list[Any]) 
     assert all_of_them.version != Rehearsed(stored(played)[1:]).version != NOTHING.version == ""
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_what_demonstrations_say_nothing_of_is_kept(
     base: Path, words: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

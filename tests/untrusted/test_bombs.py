@@ -48,8 +48,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Ca
 
 
 def _bombs() -> list[object]:
-    """Return all: archives are quick, lines and Parquet are `ci`, simulations and logs slow."""
-    marks = {archive_bombs: [], json_line_bombs: [pytest.mark.ci], parquet_bombs: [pytest.mark.ci]}
+    """Return all: archives are quick, Parquet is `ci`, lines, simulations and logs slow."""
+    marks = {archive_bombs: [], parquet_bombs: [pytest.mark.ci]}
     when = {module.__name__: marks.get(module, [pytest.mark.slow]) for module in MODULES}
     return [pytest.param(name, marks=when[bomb.make.__module__]) for name, bomb in BOMBS.items()]
 

@@ -49,7 +49,7 @@ def versions(study: Study) -> list[EnvironmentVersion]:
     return study.store.read(EnvironmentVersion, NAME)
 
 
-@pytest.mark.ci
+@pytest.mark.slow
 def test_from_refusal_over_bad_code_to_an_accepted_environment_and_never_asked_again(
     whole_reply: str,
     make_study: Make,
