@@ -15,9 +15,9 @@ from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
 from trace_assets.diagnosis.detectors.deleted_files import UnaskedDeletion
 from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
 from trace_assets.diagnosis.detectors.kept_word import PromiseUnkept, WrongFigure
+from trace_assets.diagnosis.detectors.listed_unopened import ListedUnopened
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
 from trace_assets.diagnosis.detectors.missing_looks import (
-    ListedUnopened,
     SkippedCheck,
     UnreadPages,
     UnreadPrerequisite,

@@ -26,6 +26,7 @@ from trace_assets.environments.audit.added_changes import (
     other_writes,
     paid_twice,
     was_refused,
+    with_another_tool,
     wrong_first,
 )
 from trace_assets.environments.audit.allowed_ways import (
@@ -36,7 +37,6 @@ from trace_assets.environments.audit.allowed_ways import (
 )
 from trace_assets.environments.audit.bypass_checks import judged
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
-from trace_assets.environments.audit.half_rules import with_another_tool
 from trace_assets.environments.audit.read_operators import (
     late_read,
     moves,
