@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.programs import command_line
 from trace_assets.diagnosis.detectors.protocol import (
     NOT_NEEDED,
     Finding,
@@ -18,7 +19,7 @@ from trace_assets.diagnosis.detectors.protocol import (
 )
 from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, READ, deleted_by, names_file
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import command_line, leaves
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import spoken
 
 _DELETES = re.compile(r"(?:delete|remove|rm|unlink)\b")

@@ -11,9 +11,10 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import find_ids, normal
 from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over
+from trace_assets.diagnosis.detectors.programs import command_line
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import command_line, leaves
+from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
 
 MIN_USES = 4
