@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.situations import is_alike
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.verbs import WORD, speaks_of
-from trace_assets.diagnosis.detectors.wording import gerund
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, gerund
 
 MIN_SHOWN = 3
 MOSTLY = 0.5

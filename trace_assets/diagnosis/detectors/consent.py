@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import deed, gerund, spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, deed, gerund, spoken
 
 MIN_USES = 3
 # English only: in other languages the object must be named.

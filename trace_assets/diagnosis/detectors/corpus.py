@@ -16,8 +16,7 @@ from trace_assets.diagnosis.detectors.programs import command_line
 from trace_assets.diagnosis.detectors.shell import names_file, shows
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.diagnosis.detectors.verbs import BEGINS, verb_of
-from trace_assets.diagnosis.detectors.wording import deed, spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, asks_for, named_after, spoken
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson
 
@@ -70,22 +69,6 @@ def shape_of(value: str) -> str:
         next((kind for kind, is_so in kinds if is_so(piece)), re.escape(piece))
         for piece in _PIECES.findall(value)
     )
-
-
-STOP_WORDS = frozenset(
-    """
-    about after again also always and another any anything are around because been before being both but
-    can could did does doing done don each else even ever every exactly few first for from get getting
-    give going gonna good got great had has have haven hello help here hey him his how into its just
-    keep know let like little look looking made make many may maybe might more most much must myself
-    need needed never new not nothing now okay one only other our own please quick quite rather really
-    right same say see seeing seems she should since some something soon sorry still such sure take tell
-    than thank thanks that the their them then there these they thing things think this those through
-    too try trying two until use used using very want was way well were what when which while who why
-    will with without won would yes yet you your
-    """.split()  # noqa: SIM905 - a list of words reads better than a list of literals
-)
-"""English words that ask for nothing; other languages do without."""
 
 
 class Corpus:
@@ -456,29 +439,3 @@ def _cover(good: dict[str, frozenset[int]], calling: set[int]) -> list[str]:
         left -= good.pop(word)
         chosen.append(word)
     return chosen
-
-
-def asks_for(tool: str, word: str) -> bool:
-    """Tell whether a word is a form of a tool's verb: who says it asks for what the tool does.
-
-    >>> [asks_for("cancel_order", word) for word in ("cancelled", "order", "canopy")]
-    [True, False, False]
-    >>> asks_for("start_assay", "assay"), asks_for("issue_refund", "refund")
-    (True, True)
-    """
-    verb, _, rest = deed(tool).partition(" ")
-    return named_after(verb, word) or (
-        (verb in BEGINS or verb_of(tool) != verb) and named_after(rest.split(" ")[0], word)
-    )
-
-
-def named_after(tool: str, word: str) -> bool:
-    """Tell whether a word is one of those in a tool's name, give or take its ending.
-
-    >>> named_after("cancel_order", "cancelled"), named_after("cancel_order", "can")
-    (True, False)
-    """
-    return any(
-        len(part) >= 4 and word[: max(4, len(part) - 1)] == part[: max(4, len(part) - 1)]
-        for part in spoken(tool).split()
-    )

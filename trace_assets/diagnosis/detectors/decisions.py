@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trace_assets.diagnosis.detectors.corpus import named_after
+from trace_assets.diagnosis.detectors.wording import named_after
 
 CLEAR = 2.0
 """Standard errors by which runs must refrain more in one case than in the others."""

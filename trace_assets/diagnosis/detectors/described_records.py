@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from trace_assets.diagnosis.detectors.corpus import STOP_WORDS, Corpus
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
 from trace_assets.diagnosis.detectors.protocol import (
     NOT_NEEDED,
@@ -23,7 +23,7 @@ from trace_assets.diagnosis.detectors.protocol import (
 )
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, records_in, scalars_of, time_of
-from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, gerund, noun, spoken
 
 MIN_USES = 4
 """Runs in which the user must have told such records apart."""

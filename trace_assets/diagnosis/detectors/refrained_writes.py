@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus, named_after
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.decisions import Decision, divided, shunned
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.policy_given import kinds_banned
@@ -24,7 +24,7 @@ from trace_assets.diagnosis.detectors.verbs import (
     things,
     verb_of,
 )
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, last_name, noun, spoken
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, last_name, named_after, noun, spoken
 
 MIN_USES = 3
 MAX_VALUES = 8

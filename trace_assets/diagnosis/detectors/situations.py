@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import STOP_WORDS
 from trace_assets.diagnosis.detectors.policy_clauses import holds as is_met
 from trace_assets.diagnosis.detectors.policy_clauses import read_atom
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
@@ -20,7 +19,7 @@ from trace_assets.diagnosis.detectors.said_values import COUNTS
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
 from trace_assets.diagnosis.detectors.verbs import WORD, names_change, spoken, things, verb_of
-from trace_assets.diagnosis.detectors.wording import last_name
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, last_name
 
 Situation = Mapping[str, Any]
 """`argument` or `field` with `values`, `word`, or `test` of a field with `now`; empty: always."""

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses, is_broken
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, scalars, time_of
-from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.wording import asks_for, gerund, noun, spoken
 from trace_assets.diagnosis.detectors.write_against_rule import (
     argument_of,
     last_seen,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from trace_assets.diagnosis.detectors.corpus import Corpus, asks_for
+from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.policy_given import given_bans, is_among, marks
 from trace_assets.diagnosis.detectors.policy_limits import Most, limits
@@ -18,7 +18,7 @@ from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mista
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, leaves, records_in, time_of
 from trace_assets.diagnosis.detectors.verbs import means, same_verb, things, verb_of
-from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
+from trace_assets.diagnosis.detectors.wording import asks_for, gerund, last_name, noun, spoken
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
 MIN_USES = 3
