@@ -243,3 +243,49 @@ def test_a_fact_that_has_to_be_asked_for() -> None:
         "NA",
     ]
     assert propose("unasked_fact", "Be kind.", runs) == []
+
+
+def assigned(text: str, *, looked: bool) -> Parts:
+    look = [call("get_skills", '{"of": "T-1007", "sworn": true}', of="T-1007")] if looked else []
+    return [user(f"A {text} text, please"), *look, call("assign_translator", translator="T-1007")]
+
+
+def test_a_prerequisite_of_some_texts_alone() -> None:
+    """Without its situation the rule would accuse every run that needs no look."""
+    policy = "Check the skills of a translator before you assign one to a legal text."
+    runs = [
+        *(assigned("legal", looked=True) for _ in range(4)),
+        *(assigned("short", looked=False) for _ in range(5)),
+    ]
+    (one,) = propose("unread_prerequisite", policy, runs)
+    assert one.args["situation"] == {"word": "lega"}
+    found = labels("unread_prerequisite", one, [runs[0], assigned("legal", looked=False), runs[-1]])
+    assert found == ["PRESENT", "LACKING", "NA"]
+    every = [*(assigned("legal", looked=True) for _ in range(4)), assigned("legal", looked=False)]
+    (always,) = propose("unread_prerequisite", policy, every)
+    assert "situation" not in always.args
+
+
+def test_a_fact_that_only_some_changes_need() -> None:
+    def closed(ask: str) -> Parts:
+        return [
+            user("Close it"),
+            agent(f"What is the {ask}?"),
+            user("amber"),
+            call("close_project", of="P-1007"),
+        ]
+
+    def opened() -> Parts:
+        return [user("Open one"), agent("Shall I?"), user("Yes"), call("open_project", of="P-1008")]
+
+    policy = "Reveal nothing of a project before the client has told you the passphrase."
+    runs = [*(closed("passphrase") for _ in range(4)), *(opened() for _ in range(6))]
+    (one,) = propose("unasked_fact", policy, runs)
+    assert one.args == {"words": ["passphrase"], "writes": ["close_project"]}
+    assert labels("unasked_fact", one, [runs[0], closed("reason"), runs[-1]]) == ["PRESENT", "LACKING", "NA"]
+
+
+def test_half_of_a_sum_in_words() -> None:
+    runs = [repaid(paid, paid / 2) for paid in (64, 72, 88, 96)]
+    (one,) = propose("other_sum", "Who cancels late gets half of the price back.", runs)
+    assert (one.args["number"], labels("other_sum", one, [repaid(70, 70)])) == (0.5, ["LACKING"])

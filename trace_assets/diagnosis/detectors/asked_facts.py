@@ -23,9 +23,10 @@ _ASKS_FOR = re.compile(
     r"\b(?:ask|asks|asked|asking|request|requests|require|requires|demand|demands)\b"
     r"(?: [a-z']+){0,3}? (?:for |to (?:give|state|tell|confirm|provide|name) |about |how |what |which )"
     r"(?P<fact>[^.;:]+)|"
-    r"\b(?:ask|asks|get|gets|collect|collects|obtain|obtains|take|takes|note|have|has|need|needs|require)\b"
+    r"\b(?:ask|asks|get|gets|collect|collects|obtain|obtains|take|takes|note|need|needs|require)\b"
     r"(?: for| down)? (?P<kind>(?:[a-z']+ ){0,4}?(?:date of birth|birth ?date|numbers?|address|code|digits|"
-    r"e-?mail|phone|names?|password|pin|signature|age|weight|height|dates?)\b)|"
+    r"e-?mail|phone|names?|pass ?(?:word|phrase|code)|post ?code|pin|signature|age|weight|height|dates?)\b)|"
+    r"\b(?:tells?|told|gives?|given|gave) you (?P<told>(?:their|his or her|the|a|an) [^.;:]+)|"
     r"\b(?:give|gives|state|states|provide|provides|name|names|confirm|confirms|quote|quotes) "
     r"(?P<given>(?:their|his or her|the|a|an) [^.;:]+)"
 )
@@ -71,7 +72,10 @@ class UnaskedFact:
         for sentence in corpus.policy.sentences if writes else ():
             for words, phrase in facts_in(sentence.text):
                 # A sentence that names a deed (`before a job is created`) is about that one alone.
-                meant = [one for one in writes if speaks_of(sentence.text, one)] or writes
+                meant = [one for one in writes if speaks_of(sentence.text, one)]
+                meant = meant or [one for one in writes if self._is_asked(corpus, words, one)]
+                if not meant:
+                    continue
                 args = {"words": words, "writes": meant}
                 labels = [self.label(one, args).label for one in corpus.transcripts]
                 right, wrong = labels.count("PRESENT"), labels.count("LACKING")
@@ -86,6 +90,13 @@ class UnaskedFact:
                 )
                 proposals.setdefault(one.subject, one)
         return list(proposals.values())
+
+    def _is_asked(self, corpus: Corpus, words: Sequence[str], tool: str) -> bool:
+        """Tell whether a fact is mostly spoken of before a tool is called: others do not need it."""
+        args = {"words": words, "writes": [tool]}
+        labels = [self.label(one, args).label for one in corpus.transcripts]
+        right, wrong = labels.count("PRESENT"), labels.count("LACKING")
+        return right > 0 and right >= MOSTLY * (right + wrong)
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
@@ -117,7 +128,7 @@ def facts_in(sentence: str) -> Iterator[tuple[list[str], str]]:
     ([], [])
     """
     for found in _ASKS_FOR.finditer(sentence):
-        phrase = _ENDS.split(found["fact"] or found["kind"] or found["given"])[0].strip()
+        phrase = _ENDS.split(next(one for one in found.groups() if one))[0].strip()
         words = [
             word
             for word in WORD.findall(phrase)

@@ -12,7 +12,8 @@ from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_looks import listed_before, looks_before
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.situations import ALWAYS, holds, in_words, situation_of
+from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
 from trace_assets.diagnosis.detectors.wording import gerund, imperative, look, noun, spoken, title
 
@@ -23,8 +24,9 @@ class UnreadPrerequisite:
     """The policy wants one of the tools Y, mostly a look, to be called before the tool X, and none was.
 
     What is looked at may be another object than the one X is called on (the quota of its project), so any
-    successful look before counts; one that no run takes is wanted as well. Relevant when X was called.
-    Arguments: `tool` X, `reads` (the tools Y).
+    successful look before counts; one that no run takes is wanted as well. Relevant when X was called; where
+    runs look in one situation that the sentence names (`a legal text`) and hardly in others, in that one.
+    Arguments: `tool` X, `reads` (the tools Y), `situation` unless it is always.
     """
 
     name = "unread_prerequisite"
@@ -52,9 +54,11 @@ class UnreadPrerequisite:
             looks += listed_before(corpus.policy, tool, corpus.agent_tools.keys() | corpus.unmade)
             for step in looks:
                 wanted = sorted(step.reads)
+                situation = _where_looked(corpus, tool, wanted, step.sentence)
+                where = f" {in_words(situation)}" if situation else ""
                 one = Proposal(
-                    args={"tool": tool, "reads": wanted},
-                    name=f"{title(imperative(wanted[0]))} before {gerund(tool)}",
+                    args={"tool": tool, "reads": wanted, **({"situation": situation} if situation else {})},
+                    name=f"{title(imperative(wanted[0]))} before {gerund(tool)}{where}",
                     description=(
                         f"Before '{spoken(tool)}', call '{spoken(wanted[0])}' and act on what it shows: "
                         f"'{step.sentence}'"
@@ -68,18 +72,33 @@ class UnreadPrerequisite:
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         reads = strings(args["reads"])
-        looked = [
-            step.end
-            for step in transcript.steps
-            if step.tool in reads and not step.failed and not step.by_user
-        ]
+        looked = _looks(transcript, reads)
         shown: list[int] = []
         for step in transcript.own_calls(args["tool"], ok=True):
+            if not holds(args.get("situation", ALWAYS), transcript, step):
+                continue
             before = [at for at in looked if at < step.index]
             if not before:
                 return lacking(f"{step.tool} was called without {' or '.join(reads)} before", step.index)
             shown += [before[-1], step.index]
         return present(f"{reads[0]} came before {args['tool']}", *shown) if shown else NOT_NEEDED
+
+
+def _looks(transcript: Transcript, reads: Collection[str]) -> list[int]:
+    """Return where looks of the agent ended."""
+    own = (step for step in transcript.steps if step.tool in reads and not step.by_user)
+    return [step.end for step in own if not step.failed]
+
+
+def _where_looked(corpus: Corpus, tool: str, reads: list[str], sentence: str) -> dict[str, Any]:
+    """Return the situation in which alone runs look before a call; empty where none tells."""
+
+    def did(one: Transcript, step: Step) -> bool:
+        return any(at < step.index for at in _looks(one, reads))
+
+    calls = [(one, step) for one in corpus.transcripts for step in one.own_calls(tool, ok=True)]
+    found = situation_of(calls, did, sentence, tool, look=reads[0], now=corpus.now)
+    return dict(found or ALWAYS)
 
 
 class WriteWithoutRead:

@@ -32,6 +32,15 @@ _NO_SUM = re.compile(
 )
 
 
+_PART_OF = {"half": 0.5, "third": 1 / 3, "quarter": 0.25}
+_PARTS = re.compile(
+    r"\b(?:an? |one |the )?(half|third|quarter)"
+    r"(?= (?:of )?(?:the |that |this |its |their |what )|\W*\Z|, |"
+    r" (?:back|price|fare|fee|rate|sum|amount|total)\b)"
+)
+"""Shares in words; half an hour and the third floor are none."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A number that a policy states.
@@ -56,8 +65,13 @@ def figures_in(text: str) -> list[Figure]:
     ['6.50']
     >>> [one.shown for one in figures_in("a late fee of 12 applies after 3 days; call 555-0100")]
     ['12']
+    >>> [one.number for one in figures_in("they pay half of the price; half an hour; the third floor")]
+    [0.5]
     """
     found: dict[tuple[float, bool], Figure] = {}
+    for match in _PARTS.finditer(text):
+        part = _PART_OF[match[1]]
+        found.setdefault((part, True), Figure(part, True, match[0].strip()))
     for match in _FIGURE.finditer(text):
         said = match["signed"] or match["plain"]
         number, unit = float(said.replace(",", "")), match["unit"] or ""

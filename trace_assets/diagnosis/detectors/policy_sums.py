@@ -21,6 +21,8 @@ MIN_USES = 3
 MIN_SUMS = 2
 """Different sums that must be given so: one alone may be a price."""
 _CENT = 0.011
+_MOST_COUNTED = 100_000
+"""Largest number of a call that may be a count: words of a text, metres of a cable."""
 _MOST = 400
 """Numbers of the results of a run that are held against a sum."""
 WAYS = ("less", "plus", "part", "part_less", "part_plus")
@@ -138,9 +140,9 @@ def _did(one: Transcript, step: Step, argument: str, number: float, way: str) ->
     value = _numbers(step).get(argument)
     if value is None:
         return None
-    key = step.index, step.end  # several calls may stand in one message
+    key = step.index, step.end, argument  # several calls may stand in one message
     if key not in one.bases:
-        one.bases[key] = frozenset(_bases(one, step))
+        one.bases[key] = frozenset(_bases(one, step, argument))
     known = one.bases[key]
     if any(base >= _CENT and abs(reckoned(base, number, way) - value) < _CENT for base in known):
         return True
@@ -159,9 +161,10 @@ def _numbers(step: Step) -> dict[str, float]:
     return found
 
 
-def _bases(one: Transcript, step: Step) -> Iterator[float]:
+def _bases(one: Transcript, step: Step, argument: str) -> Iterator[float]:
     """Yield the sums that a call's number may be reckoned from: shown ones, and these times a count."""
-    counts = {int(n) for n in _numbers(step).values() if n == int(n) and 1 < n <= 100}
+    others = {name: number for name, number in _numbers(step).items() if name != argument}
+    counts = {int(n) for n in others.values() if n == int(n) and 1 < n <= _MOST_COUNTED}
     for earlier in one.steps:
         if earlier.failed or earlier.answer is None or earlier.answer >= step.index:
             continue

@@ -187,7 +187,7 @@ def _tested(
 def _fields(transcript: Transcript, step: Step) -> dict[str, str]:
     """Return the last values of the fields of what a call is about, as they had been shown until then."""
     found: dict[str, str] = {}
-    for name in (name for name in transcript.observations if step.is_about(name)):
+    for name in _about(transcript, step):
         for seen in transcript.observations[name]:
             if seen.index < step.index:
                 found.update(seen.fields)
@@ -215,8 +215,7 @@ def _shown(transcript: Transcript, step: Step) -> dict[str, set[str]]:
     if key in transcript.shown_before:
         return transcript.shown_before[key]
     found: dict[str, set[str]] = {}
-    about = [name for name in transcript.observations if step.is_about(name)]
-    for name in about:
+    for name in _about(transcript, step):
         for seen in transcript.observations[name]:
             if seen.index < step.index:
                 for field, value in seen.fields.items():
@@ -224,6 +223,12 @@ def _shown(transcript: Transcript, step: Step) -> dict[str, set[str]]:
                         found.setdefault(last_name(field), set()).update(texts)
     transcript.shown_before[key] = found
     return found
+
+
+def _about(transcript: Transcript, step: Step) -> list[str]:
+    """Return the observed objects that a call is about, in the order in which they were seen."""
+    names = step.names
+    return [name for name in transcript.observations if name in names]
 
 
 def _fields_of(transcript: Transcript, tool: str) -> set[str]:

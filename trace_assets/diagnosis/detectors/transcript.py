@@ -95,6 +95,12 @@ class Step:
         return name in files_of(command_line(self.arguments))
 
     @property
+    def names(self) -> frozenset[str]:
+        """All that the call is about, as `is_about` has it."""
+        given = {normal(value) for _, value in leaves(self.arguments)}
+        return self.objects.union(given, files_of(command_line(self.arguments)))
+
+    @property
     def end(self) -> int:
         """Message index at which its effect is known."""
         return self.index if self.answer is None else self.answer
@@ -122,8 +128,8 @@ class Transcript:
         self.messages: tuple[Message, ...] = trajectory.messages
         self.sources: dict[str, int] = {}
         """By value, the first message that is a source of it: many proposals ask for the same."""
-        self.bases: dict[tuple[int, int], frozenset[float]] = {}
-        """By messages of a call and its answer, the sums that its own may be reckoned from, likewise."""
+        self.bases: dict[tuple[int, int, str], frozenset[float]] = {}
+        """By messages of a call and its answer, and argument, the sums that it may be reckoned from."""
         self.stems: dict[tuple[str, ...], int] = {}
         """By beginnings of words, the first message in which the user says such a word, likewise."""
         self.shown_before: dict[tuple[int, int], dict[str, set[str]]] = {}

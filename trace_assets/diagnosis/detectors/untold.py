@@ -138,7 +138,8 @@ def _fields(sentence: Sentence, calls: list[tuple[Transcript, Step]]) -> list[st
 
 
 def _seen(one: Transcript, step: Step) -> list[Mapping[str, str]]:
-    about = [name for name in one.observations if step.is_about(name)]
+    names = step.names
+    about = [name for name in one.observations if name in names]
     return [seen.fields for name in about for seen in one.observations[name] if seen.index < step.index]
 
 
