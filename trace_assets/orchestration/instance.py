@@ -281,6 +281,8 @@ def lay_run_file(instance: dg.DagsterInstance, run_id: str) -> None:
 
 ACTOR = "history"
 """Name of the actor in the namespace of a sync."""
+HISTORY_VARIABLE = "TRACE_CLUSTER_HISTORY"
+"""Set in a worker on a cluster: where its sync has opened Dagster's history for all nodes."""
 
 _OF_THE_PROCESS = frozenset(
     {

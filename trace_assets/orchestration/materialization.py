@@ -20,7 +20,7 @@ import dagster as dg
 from trace_assets.errors import plain_interrupts, plain_warnings
 from trace_assets.orchestration.cheaper_dagster import asset_job, close_run, kept_connections, show_by_threads
 from trace_assets.orchestration.dagster_asset import BLOCKED_BY
-from trace_assets.orchestration.instance import lay_run_file
+from trace_assets.orchestration.instance import HISTORY_VARIABLE, lay_run_file
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.recovery import PROCESS_TAG
 from trace_assets.policies.sampling import give_back
@@ -96,10 +96,6 @@ class _Opened:
     instance: dg.DagsterInstance
     history: str
     """The Dagster home of the instance, or the sync of the cluster whose history it is."""
-
-
-HISTORY_VARIABLE = "TRACE_CLUSTER_HISTORY"
-"""Set in a worker on a cluster: where its sync has opened Dagster's history for all nodes."""
 
 
 def _open_history() -> dg.DagsterInstance:

@@ -26,8 +26,7 @@ from trace_assets.orchestration.cluster.nodes import (
     node_report,
     probe_home,
 )
-from trace_assets.orchestration.instance import ACTOR, History, open_history
-from trace_assets.orchestration.materialization import HISTORY_VARIABLE
+from trace_assets.orchestration.instance import ACTOR, HISTORY_VARIABLE, History, open_history
 from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
 from trace_assets.settings.operation import Cluster
 from trace_assets.store import Home
