@@ -89,7 +89,7 @@ def test_families_have_recipes_and_cases() -> None:
     without = {"limit_exceeded", "unasked_condition"}
     without |= {"denied_without_look"}
     without |= {"unread_prerequisite", "write_against_clauses", "stale_value", "unfinished_deed"}
-    without |= {"customary_step", "unread_pages", "call_in_prose"}
+    without |= {"customary_step", "unread_pages", "call_in_prose", "unseen_answer", "no_answer"}
     without |= {"other_record_taken", "described_record_left", "second_request_left", "unasked_deletion"}
     without |= {"other_sum", "untold_figure", "situational_step", "other_than_asked", "other_choice_taken"}
     without |= {"promise_unkept", "wrong_figure", "unasked_fact"}

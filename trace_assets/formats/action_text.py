@@ -15,8 +15,12 @@ ACT = "act"
 """Tool that an action is of which names none: a command of a game, a query."""
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
 _BRACKETS = re.compile(r"([A-Za-z_][\w.-]*)\s*\[(.*)\]", re.DOTALL)
+_UNCLOSED = re.compile(r"([A-Za-z_][\w.-]*)\[(.*)", re.DOTALL)
+"""An action that broke off, or behind which the agent wrote more: what was meant to be called is plain."""
 _ROUND = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)", re.DOTALL)
 _FENCE = re.compile(r"`{1,3}(?:\w+\n)?(.+?)`{1,3}", re.DOTALL)
+_ASKING = frozenset({"search", "lookup", "look_up", "query", "google", "retrieve"})
+"""Actions whose words are the agent's own: what is looked for nobody has to have said before."""
 _LONGEST = 100_000
 """Characters of an action that is looked into: longer ones are texts that hold an action at most."""
 
@@ -24,10 +28,11 @@ _LONGEST = 100_000
 def call_in(action: str) -> tuple[str, dict[str, Any]]:
     """Return the tool that an action names, and what it is given.
 
-    What is given without a name is called `input`, what follows `input_2` and so on.
+    What is given without a name is called `input` (`query` where something is searched for), what follows
+    `input_2` and so on.
 
     >>> call_in("Search[Nick Park]"), call_in("type [164] [red pan] [1]")[1]
-    (('Search', {'input': 'Nick Park'}), {'input': '164', 'input_2': 'red pan', 'input_3': '1'})
+    (('Search', {'query': 'Nick Park'}), {'input': '164', 'input_2': 'red pan', 'input_3': '1'})
     >>> call_in("fill('237', value='a)b')"), call_in("submit")
     (('fill', {'input': '237', 'value': 'a)b'}), ('submit', {}))
     >>> call_in("go to desk 1"), call_in("SELECT max(a) FROM b")
@@ -42,8 +47,11 @@ def call_in(action: str) -> tuple[str, dict[str, Any]]:
         return ACT, {"input": text}
     if _NAME.fullmatch(text):
         return text, {}
-    if found := _BRACKETS.fullmatch(text):
-        return found[1], _numbered(re.split(r"\]\s+\[", found[2]))
+    if found := _BRACKETS.fullmatch(text) or _UNCLOSED.fullmatch(text):
+        values = _numbered(re.split(r"\]\s+\[", found[2]))
+        if found[1].lower() in _ASKING:
+            values = {"query" if name == "input" else name: value for name, value in values.items()}
+        return found[1], values
     if (found := _ROUND.fullmatch(text)) and (given := _literals(text)) is not None:
         return found[1], given
     return ACT, {"input": text}

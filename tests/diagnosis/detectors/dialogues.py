@@ -62,6 +62,8 @@ WINDOW = {
     "cues": ["refund"],
 }
 EVERY = {"argument": "order", "pattern": "[A-Z][0-9]{4}"}
+QUESTION = user("Who made the film?")
+FOUND = call("search", "The film was made by Nick Park of Aardman.", query="film")
 CANCELLED = call("cancel", order="K1")
 DEVICE = {"tool": "wipe", "argument": "device", "field": "kind"}
 DEVICES = call(
@@ -428,6 +430,15 @@ CASES = [
         "PRESENT",
         (3,),
     ),
+    ("unseen_answer", {}, [QUESTION, FOUND, agent("Nick Park")], "PRESENT", (3,)),
+    ("unseen_answer", {}, [QUESTION, FOUND, agent("Peter Lord")], "LACKING", (3,)),
+    ("unseen_answer", {}, [QUESTION, FOUND, agent("Peter Lord"), user("No.")], "NA", ()),
+    ("unseen_answer", {}, [QUESTION, agent("Peter Lord")], "NA", ()),
+    ("unseen_answer", {}, [QUESTION, FOUND, agent("three of them")], "NA", ()),
+    ("no_answer", {}, [QUESTION, FOUND, agent("Nick Park")], "PRESENT", (3,)),
+    ("no_answer", {}, [QUESTION, FOUND, FOUND], "LACKING", (3,)),
+    ("no_answer", {}, [QUESTION, FOUND, user("Well?")], "NA", ()),
+    ("no_answer", {}, [QUESTION, agent("Nick Park")], "NA", ()),
     ("unasked_deletion", {}, [user("Tidy up."), call("bash", command="rm a.py")], "NA", ()),
     (
         "repeated_error",

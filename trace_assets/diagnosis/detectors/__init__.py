@@ -6,6 +6,7 @@ Families of one kind share a file. To add one, write a class that fits `protocol
 
 from __future__ import annotations
 
+from trace_assets.diagnosis.detectors.answers import NoAnswer, UnseenAnswer
 from trace_assets.diagnosis.detectors.argument_values import StaleValue, UnsupportedArgument
 from trace_assets.diagnosis.detectors.asked_facts import UnaskedFact
 from trace_assets.diagnosis.detectors.asked_values import OtherChoiceTaken, OtherThanAsked
@@ -84,6 +85,8 @@ FAMILIES: tuple[Detector, ...] = (
     RepeatedError(),
     UnrecoveredError(),
     IdleLoop(),
+    UnseenAnswer(),
+    NoAnswer(),
     EmptyTurn(),
     CallInProse(),
 )

@@ -60,7 +60,7 @@ class UnsupportedArgument:
                         uses[path, tool] = uses.get((path, tool), 0) + 1
         proposals = []
         for (path, tool), seen in sorted(values.items()):
-            if len(seen) < MIN_VALUES or uses[path, tool] < MIN_USES:
+            if len(seen) < MIN_VALUES or uses[path, tool] < MIN_USES or path in _OWN_WORDS:
                 continue
             what = spoken(path.rpartition(".")[2])
             where = f" when {gerund(tool)}" if tool else ""
@@ -95,6 +95,10 @@ class UnsupportedArgument:
                     return lacking(f"{step.tool} was given {path}={text}, which nobody had said", step.index)
                 given.append(step.index)
         return present(f"every {args['argument']} had been said or seen", *given[:4]) if given else NOT_NEEDED
+
+
+_OWN_WORDS = frozenset({"query", "queries", "q", "search_query", "keyword", "keywords"})
+"""Arguments with what the agent looks for, in words that nobody has to have said."""
 
 
 def _checkable(value: object) -> str | None:
