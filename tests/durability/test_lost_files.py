@@ -30,6 +30,7 @@ from trace_assets.report.data import gather
 from trace_assets.resources.model_files import whole_adapter
 from trace_assets.resources.policy import base_folder
 from trace_assets.store.manifest import MANIFEST, manifest_of
+from trace_assets.store.presence import withdraw
 from trace_assets.store.warehouse import Warehouse
 from trace_assets.workflows.ingest import ingest
 
@@ -48,6 +49,7 @@ def small(made: Small, tmp_path: Path) -> Iterator[Small]:
     """The finished home, to be damaged: it lies where it was made, and is put back afterwards."""
     shutil.copytree(made.folder, tmp_path / "kept")
     yield made
+    withdraw()  # its announcement goes with the folder; in the copy it would be a dead process's
     shutil.rmtree(made.folder)
     shutil.copytree(tmp_path / "kept", made.folder)
 
