@@ -1,4 +1,4 @@
-"""The fourth to ninth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
+"""The fourth to tenth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
 
 from __future__ import annotations
 
@@ -20,20 +20,31 @@ from tests.audit_fixtures.unforeseen.runner import (
     ninth_set,
     seventh_set,
     sixth_set,
+    tenth_set,
 )
 from tests.audit_fixtures.unforeseen.seventh.cheats import CHEATS as SEVENTH_CHEATS
 from tests.audit_fixtures.unforeseen.seventh.ways import WAYS as SEVENTH_WAYS
 from tests.audit_fixtures.unforeseen.sixth.cheats import CHEATS as SIXTH_CHEATS
 from tests.audit_fixtures.unforeseen.sixth.ways import WAYS as SIXTH_WAYS
+from tests.audit_fixtures.unforeseen.tenth.cheats import CHEATS as TENTH_CHEATS
 from trace_assets.environments.audit.half_looks import without_a_look
 from trace_assets.environments.audit.listed_places import always_in_place
 from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.severity import SEVERITIES
 
-SETS = (fourth_set, fifth_set, sixth_set, seventh_set, eighth_set, ninth_set)
+SETS = (fourth_set, fifth_set, sixth_set, seventh_set, eighth_set, ninth_set, tenth_set)
 SOUND = {one.name: one for read in SETS for one in read()}
 WAYS: dict[str, Any] = {name: lambda s, way=way: [way(s)] for name, way in SIXTH_WAYS.items()} | SEVENTH_WAYS
-_CHEATS = (FOURTH_CHEATS, FIFTH_CHEATS, HALVES, SIXTH_CHEATS, SEVENTH_CHEATS, EIGHTH_CHEATS, NINTH_CHEATS)
+_CHEATS = (
+    FOURTH_CHEATS,
+    FIFTH_CHEATS,
+    HALVES,
+    SIXTH_CHEATS,
+    SEVENTH_CHEATS,
+    EIGHTH_CHEATS,
+    NINTH_CHEATS,
+    TENTH_CHEATS,
+)
 CHEATS = {one.name: one for own in _CHEATS for one in own}
 KILLED, LEAKED, SAME = "trace.mutation.kill_rate", "semantic.no_solution_leakage", "trace.attacker.same_tool"
 BALANCE, UNKNOWN, CLAIMED = "trace.balance", "trace.unshown_names", "trace.attacker.claimed_looks"
@@ -114,7 +125,7 @@ SEEN_BY = {
     "what is posted twice is paid": KILLED,
     "a tenth more or less": KILLED,
     "once asked, ordered": "",
-    "a field tells who is moved": "",
+    "a field tells who is moved": "trace.purpose.looked_up",
     "the account tells who is honest": "",
     "the first lot that fits": "",
     "any status settles it": "trace.attacker.act_unseen",
@@ -124,13 +135,13 @@ SEEN_BY = {
     "any day from then on": KILLED,
     "either of the two": "",
     # The ninth set.
-    "a shelf for the unit to be taken": "",
-    "a channel column for what is due": "",
+    "a shelf for the unit to be taken": LEAKED,
+    "a channel column for what is due": LEAKED,
     "the pump's card tells how it ends": "",
-    "a doctor's mark on what is due": "",
-    "photographs only of what stays at home": "",
+    "a doctor's mark on what is due": LEAKED,
+    "photographs only of what stays at home": LEAKED,
     "the alarm's number is odd where it was deployed": "",
-    "the account holds what is to be refunded": "",
+    "the account holds what is to be refunded": LEAKED,
     "a negative patient may get positive blood": "",
     "the rate of an agreement needs no proof": "",
     "worn things are deducted": "",
@@ -140,6 +151,13 @@ SEEN_BY = {
     "the gauge need not be read again": "",
     "any service on the way may be restarted": "",
     "the oldest unit is not asked for": "",
+    # The tenth set.
+    "the hive's label tells what is due": LEAKED,
+    "a contact column for the gate to be given": LEAKED,
+    "the receipt is thanked for where the toy is kept": "",
+    "what is granted counts as pending": "",
+    "the plant does not matter": "",
+    "any gate that will do": "",
 }
 """What sees each; empty where it takes somebody who understands the policy."""
 QUICK = {
@@ -148,6 +166,7 @@ QUICK = {
     *("the request tells whether it clashes", "a yes is not waited for"),
     *("two new cards", "an hour of any digits"),
     *("florist_corrections", "vet_estimate", "greenhouse_valve"),
+    *("a shelf for the unit to be taken", "museum_loans"),
     *("what is posted twice is paid", "archive_answers", "missed_connections", "pick_lots"),
 }
 """Of cheats and sound ones those that `make test` tries: one for each mend of the audit, by and large."""
@@ -196,8 +215,8 @@ def test_all_are_said_and_kinds_are_many() -> None:
     assert {one.base for one in CHEATS.values()} <= set(SOUND)
     assert set(CHEATS) | set(SOUND) >= QUICK
     assert (len(SOUND), len(CHEATS), len(WAYS)) == (
-        17 + 8 + 9 + 9 + 14 + 8,
-        17 + 12 + 6 + 16 + 16 + 14 + 16,
+        17 + 8 + 9 + 9 + 14 + 8 + 4,
+        17 + 12 + 6 + 16 + 16 + 14 + 16 + 6,
         18,
     )
 

@@ -13,7 +13,7 @@ from trace_assets.environments.audit.allowed_ways import told_to_agents
 from trace_assets.environments.audit.check import Finding, Subject
 from trace_assets.environments.audit.decision_tree import Decided, answered, decided
 from trace_assets.environments.audit.scripted_rollouts import Probe, calls_in, names_like, request, thing_of
-from trace_assets.environments.contract.answers import parsed
+from trace_assets.environments.contract.written import written
 
 LEAST, SHORT, SAME = 16, 3, 0.95
 """Lists that are compared at least, entries from which on a place tells, and share of one place."""
@@ -55,7 +55,7 @@ def always_in_place(subject: Subject) -> Finding | None:
 
 def _is_listed(one: Decided) -> bool:
     """Tell whether a list of several that was shown has the thing."""
-    lists = (names for tool, text in one.raw.items() for _, names in _lists(parsed(text), tool))
+    lists = (names for tool, text in one.raw.items() for _, names in _lists(written(text), tool))
     return any(len(names) >= SHORT and one.thing in names for names in lists)
 
 
@@ -74,7 +74,7 @@ def _places(subject: Subject, one: Decided) -> Iterator[tuple[str, int, int]]:
     for call, text, is_error in answered(subject.probe, one.seed):
         if one.thing in json.dumps(call["arguments"], default=str) or subject.probe.writes(call["name"]):
             return
-        for path, names in [] if is_error else _lists(parsed(text), call["name"]):
+        for path, names in [] if is_error else _lists(written(text), call["name"]):
             # Where several are changed there is no one that is meant.
             alone = names.count(one.thing) == 1 and len(changed & {*names}) <= 1
             if len(names) >= SHORT and alone and path not in seen:

@@ -10,7 +10,8 @@ from trace_assets.environments.audit.allowed_ways import told_to_agents
 from trace_assets.environments.audit.check import Subject
 from trace_assets.environments.audit.decision_tree import before_writes
 from trace_assets.environments.audit.scripted_rollouts import calls_in
-from trace_assets.environments.contract.answers import parsed
+from trace_assets.environments.audit.telling_fields import telling_field
+from trace_assets.environments.contract.written import written
 
 LEAST, SHARE, LARGE = 8, 0.9, 100
 """Seeds that are compared at least, the share of them that tells, and what no number is by accident."""
@@ -22,8 +23,8 @@ _WORKED_OUT = re.compile(
 
 
 def shown_solution(subject: Subject) -> str:
-    """Say which answers name the change that is to be made, or the amount that is to be worked out."""
-    return _names_the_change(subject) or _shows_the_amount(subject)
+    """Say which answers name the change, or the amount to be worked out, or hold a field that tells it."""
+    return _names_the_change(subject) or _shows_the_amount(subject) or telling_field(subject)
 
 
 def _names_the_change(subject: Subject) -> str:
@@ -35,7 +36,7 @@ def _names_the_change(subject: Subject) -> str:
     for seed in subject.seeds[: subject.sizes.attack]:
         names = [one["name"] for one in calls_in(probe.oracle(seed)) if probe.writes(one["name"])]
         for call, text, _ in before_writes(probe, seed):
-            for path, value in leaves(parsed(text)):
+            for path, value in leaves(written(text)):
                 field = path.rpartition(".")[2]
                 if (
                     value in names[:1]
@@ -65,7 +66,7 @@ def _shows_the_amount(subject: Subject) -> str:
             if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) >= LARGE
         ]
         told = [
-            (c["name"], leaf) for c, text, _ in before_writes(probe, seed) for leaf in leaves(parsed(text))
+            (c["name"], leaf) for c, text, _ in before_writes(probe, seed) for leaf in leaves(written(text))
         ]
         n += bool(amounts)
         where = [f"{name}.{path}" for name, (path, value) in told if any(_same(value, a) for a in amounts)]

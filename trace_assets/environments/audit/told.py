@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, takewhile
 from typing import Any
@@ -26,9 +25,10 @@ from trace_assets.environments.audit.decision_tree import (
 )
 from trace_assets.environments.audit.dependence import Told, told_by
 from trace_assets.environments.audit.listed_places import always_in_place
+from trace_assets.environments.audit.low_digits import lowdigits, numbers_in, spread
 from trace_assets.environments.audit.opening_words import NUMBER, Row, digits, opening_features
 from trace_assets.environments.audit.scripted_rollouts import Probe, call, calls_in, numbered, properties
-from trace_assets.environments.contract.answers import parsed
+from trace_assets.environments.contract.written import written
 
 ONE_DECISION = "every seed calls for the same decision, or too few for another"
 NAMED = 0.3
@@ -147,7 +147,7 @@ def results(subject: Subject) -> Finding:
         return in_place
     cases = [one for one in decided(subject) if one.raw]
     rows = {one.seed: _written(one) for one in cases}
-    numbers = {one.seed: _numbers_in(one) for one in cases}
+    numbers = {one.seed: numbers_in(one) for one in cases}
     texts = _texts(cases)
     pairs = [pair for pair in pairs_of(cases) if not _wished(of_pair(cases, pair), pair, texts)]
     found = {}
@@ -156,7 +156,7 @@ def results(subject: Subject) -> Finding:
         # Which places there are is what a look shows; how they are written is what is compared.
         common = set.intersection(*(set(rows[one.seed]) for one in own))
         alike = {one.seed: {name: rows[one.seed][name] for name in common} for one in own}
-        for place in _spread(numbers, own):
+        for place in spread(numbers, own):
             for one in own:
                 alike[one.seed] |= lowdigits(place, numbers[one.seed][place])
         found[pair] = _told(alike, own, pair)
@@ -168,7 +168,7 @@ def results(subject: Subject) -> Finding:
 def _written(one: Decided) -> Row:
     row: Row = {}
     for tool, text in one.raw.items():
-        value = parsed(text)
+        value = written(text)
         row[f"{tool}: ends"] = (len(text) - len(text.strip()), "  " in text, "\t" in text)
         if isinstance(value, Mapping | list):
             row[f"{tool}: compact"] = re.search(r'[\]}"\d][,:] ', text) is None
@@ -196,51 +196,6 @@ def _order(value: Any, path: str, row: Row) -> None:
     elif isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1:
         # Of a whole number alone: 0 beside 12.5 is what is shown, and no way of writing it.
         row[f"{path}: kind"] = type(value).__name__
-
-
-MOST_NUMBERS, MIN_SPREAD = 6, 8
-
-
-def _numbers_in(one: Decided) -> dict[str, int]:
-    """Return the numbers within the values of what was looked at, by place: a moment has several."""
-    found: dict[str, int] = {}
-    for path, value in leaves({tool: parsed(text) for tool, text in one.raw.items()}):
-        if not isinstance(value, bool) and isinstance(value, str | int | float):
-            numbers = NUMBER.findall(str(value))[:MOST_NUMBERS]
-            found |= {f"{path}: number {place}": int(number[-15:]) for place, number in enumerate(numbers)}
-    return found
-
-
-def _spread(numbers: Mapping[int, Mapping[str, int]], cases: Sequence[Decided]) -> list[str]:
-    """Return the places of which either decision shows many numbers: there low digits say nothing by right.
-
-    Where a rule goes by a number of few values, or by a date, its low digits go with the decision.
-    """
-    kinds: dict[str, list[int]] = defaultdict(list)
-    for one in cases:
-        kinds[one.kind].append(one.seed)
-    common = set.intersection(*(set(numbers[one.seed]) for one in cases)) if cases else set()
-    return sorted(
-        place
-        for place in common
-        if all(
-            len({numbers[seed][place] for seed in seeds}) >= max(MIN_SPREAD, len(seeds) // 4)
-            for seeds in kinds.values()
-        )
-    )
-
-
-def lowdigits(place: str, number: int) -> Row:
-    """Return what the low digits of a number could tell.
-
-    >>> lowdigits("n", 314)
-    {'n % 2': 0, 'n % 3': 2, 'n sum % 2': 0}
-    """
-    return {
-        f"{place} % 2": number % 2,
-        f"{place} % 3": number % 3,
-        f"{place} sum % 2": sum(map(int, str(number))) % 2,
-    }
 
 
 def _lengths(subject: Subject, cases: Sequence[Decided], pair: tuple[str, str]) -> Told | None:
@@ -323,7 +278,7 @@ def _let_happen(probe: Probe, one: Decided, tool: str) -> Row:
         text = str(message.get("content") or "")
         if message["role"] != "tool" or message.get("is_error") or tells_error(text):
             continue
-        value = parsed(text)
+        value = written(text)
         row[f"{tool} is let happen"] = True
         if isinstance(value, str):
             row |= {f"{tool} says '{word.lower()}'": True for word in re.findall(r"[^\W\d_]+", value)[:60]}

@@ -14,7 +14,8 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.environments.contract.answers import answered_calls, paired, parsed
+from trace_assets.environments.contract.answers import answered_calls, paired
+from trace_assets.environments.contract.written import written
 from trace_assets.records import DecisionPattern, Label, LabelValue, Trajectory
 
 MOST_RUNS = {"PRESENT": 40, "LACKING": 40, "NA": 20}
@@ -129,7 +130,7 @@ def fields_of(tool: str, answer: str) -> Fields:
     {'get': 'alarm'}
     """
     found: Fields = {}
-    for path, value in _places(parsed(answer), tool):
+    for path, value in _places(written(answer), tool):
         if path.count("[]"):
             listed = found.setdefault(path, [])
             if isinstance(listed, list) and value not in listed and len(listed) < 6:
