@@ -46,3 +46,9 @@ def test_nothing_failed_says_nothing() -> None:
     out = io.StringIO()
     print_faults([row(1, None, "passed")], Console(file=out))
     assert out.getvalue() == ""
+
+
+def test_runs_without_any_verdict_are_told_of_and_have_no_shares() -> None:
+    out = io.StringIO()
+    print_faults([row(n, "environment", "reward_missing") for n in range(3)], Console(file=out, width=200))
+    assert "3 runs have no verdict" in out.getvalue() and "Whose fault" not in out.getvalue()

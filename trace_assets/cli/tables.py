@@ -44,18 +44,18 @@ def print_suspects(rows: Sequence[SuspectTask], console: Console) -> None:
 
 def print_faults(rows: Sequence[Triage], console: Console) -> None:
     """Print to whom failures are put down; only those of the agent go on to discovery."""
-    from trace_assets.diagnosis.triage import fault_shares
-
     if not any(row.outcome != "passed" for row in rows):
         return
-    table = Table(title="Whose fault the failures are", show_edge=False, pad_edge=False, title_justify="left")
-    for name in ("fault", "n", "share [95 %]", "rules"):
-        table.add_column(name, justify="right" if name in ("n", "share [95 %]") else "left")
-    for one in fault_shares(rows):
-        rules = ", ".join(f"{rule} {n}" for rule, n in one["rules"].items())
-        share = f"{one['share']:.1%} [{one['share_low']:.1%}, {one['share_high']:.1%}]"
-        table.add_row(escape(str(one["fault"])), f"{one['n']:,}", escape(share), escape(rules))
-    if any(one["n"] for one in fault_shares(rows)):
+    shares = fault_shares(rows)
+    if any(one["n"] for one in shares):  # without a failure there are no shares, only runs without verdicts
+        title = "Whose fault the failures are"
+        table = Table(title=title, show_edge=False, pad_edge=False, title_justify="left")
+        for name in ("fault", "n", "share [95 %]", "rules"):
+            table.add_column(name, justify="right" if name in ("n", "share [95 %]") else "left")
+        for one in shares:
+            rules = ", ".join(f"{rule} {n}" for rule, n in one["rules"].items())
+            share = f"{one['share']:.1%} [{one['share_low']:.1%}, {one['share_high']:.1%}]"
+            table.add_row(escape(str(one["fault"])), f"{one['n']:,}", escape(share), escape(rules))
         console.print(table)
     if missing := sum(row.rule == "reward_missing" for row in rows):
         console.print(
