@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -54,7 +54,7 @@ class UntoldFigure:
             told = [{"number": one.number * (100 if one.share else 1), "shown": one.shown} for one in figures]
             for tool in sorted(corpus.mutating & corpus.agent_tools.keys()):
                 seldom = corpus.agent_tools[tool] < MIN_USES or hands_over(tool)
-                if seldom or not _is_about(sentence, before, tool):
+                if seldom or not _is_about(sentence, above, tool):
                     continue
                 calls = [(one, step) for one in corpus.transcripts for step in one.own_calls(tool, ok=True)]
                 for what in told or [{"field": one} for one in _fields(sentence, calls)]:
@@ -105,9 +105,9 @@ def _proposal(
     )
 
 
-def _is_about(sentence: Sentence, before: Sentence | None, tool: str) -> bool:
-    """Tell whether a sentence, the one before it or their heading speaks of what a tool does or acts on."""
-    text = f"{sentence.heading} {before.text if before else ''} {sentence.text}"
+def _is_about(sentence: Sentence, above: Sequence[Sentence], tool: str) -> bool:
+    """Tell whether a sentence, those above it or their heading speak of what a tool does or acts on."""
+    text = " ".join([sentence.heading, *(one.text for one in above), sentence.text])
     words = WORD.findall(text)
     return is_deed(tool, words) or any(has_stem(words, one) for one in things(tool))
 
