@@ -102,6 +102,12 @@ def test_a_figure_that_has_to_be_told() -> None:
     assert labels("untold_figure", one, [TOLD[0], repaid(70, 52)]) == ["PRESENT", "LACKING"]
 
 
+def test_the_deed_may_be_named_in_an_earlier_sentence() -> None:
+    policy = "Bookings are refunded by card. Be quick. Clients need to know of the fee of 18 euros first."
+    (one,) = propose("untold_figure", policy, [*TOLD, repaid(70, 52)])
+    assert one.args["tool"] == "refund_booking"
+
+
 def test_a_field_that_has_to_be_told() -> None:
     policy = "Name the amount before you refund a booking."
     told = [repaid(paid, paid, said=f"You get {paid} back.") for paid in (64, 72, 85)]
