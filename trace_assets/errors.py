@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import signal
 import sys
 import threading
@@ -151,7 +150,10 @@ SOON = 0.05
 
 
 def _interrupt() -> None:
+    main = threading.main_thread().ident
+    assert main is not None, "it was started with the process"
     for sign in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(sign) is signal.default_int_handler:
-            _thread.interrupt_main(sign)
+            # A signal, and not `_thread.interrupt_main`: that one waits until a sleep, or a read, is over.
+            signal.pthread_kill(main, sign)
             return
