@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -230,21 +230,35 @@ def shown_among(
         for earlier in reversed(transcript.steps) if wanted else ():
             if earlier.failed or earlier.answer is None or earlier.answer >= step.index:
                 continue
-            for records in lists_in(earlier.result):
+            for records, names in _named_in(earlier.result):
                 for argument in sorted(wanted.keys() - found.keys()):
-                    key = _key(records, wanted[argument])
-                    if key is not None:
-                        found[argument] = (records, key, step.index)
+                    first = min((names[one] for one in wanted[argument] if one in names), default=None)
+                    if first is not None:
+                        found[argument] = (records, first[1], step.index)
     return found
 
 
-def _key(records: Sequence[Record], values: Collection[str]) -> str | None:
-    """Return the field that names each of some records differently, where one of them has such a name."""
-    for row in records:
-        for field, value in row.items():
-            if normal(value) in values and len({one.get(field) for one in records}) == len(records):
-                return field
-    return None
+@lru_cache(maxsize=1 << 12)  # as `lists_in`
+def _named_in(text: str) -> tuple[tuple[Sequence[Record], Mapping[str, tuple[int, str]]], ...]:
+    """Return every list of a result with the names in it: where each first stands, and in which field.
+
+    A field names records when it holds something else of each.
+    """
+    found = []
+    for records in lists_in(text):
+        telling = {
+            field
+            for row in records
+            for field in row
+            if len({one.get(field) for one in records}) == len(records)
+        }
+        names: dict[str, tuple[int, str]] = {}
+        cells = (cell for row in records for cell in row.items())
+        for place, (field, value) in enumerate(cells):
+            if field in telling:
+                names.setdefault(normal(value), (place, field))
+        found.append((records, names))
+    return tuple(found)
 
 
 @lru_cache(maxsize=1 << 12)  # each field of each tool is held against the same results

@@ -122,10 +122,10 @@ def _told(
     judged: Sequence[tuple[Transcript, Step, bool]], said: str, tool: str, look: str
 ) -> Iterator[Situation]:
     """Yield the situations that a sentence names, of those that the calls and their runs show."""
-    words = [word for word in WORD.findall(said) if len(word) >= _SHORTEST and word not in STOP_WORDS]
+    words = tuple(word for word in WORD.findall(said) if len(word) >= _SHORTEST and word not in STOP_WORDS)
     own = {*things(tool), verb_of(tool)}
     # What is done with a thing tells no situation: anything may be changed, turned, activated.
-    named = [word for word in words if len(word) > _SHORTEST and not names_change([word])]
+    named = [word for word in words if len(word) > _SHORTEST and not _changes(word)]
     arguments: dict[tuple[str, str], None] = {}
     fields: dict[tuple[str, str], None] = {}
     shown = {last_name(name) for one, *_ in judged for name in _fields_of(one, look)}
@@ -152,6 +152,11 @@ def _told(
     for one, other in _EITHER.findall(said):
         if {one, other} <= {*named}:
             yield {"word": f"{stem_of(one)}|{stem_of(other)}"}
+
+
+@lru_cache(maxsize=1 << 12)  # the same sentences are held against every pair of tools
+def _changes(word: str) -> bool:
+    return names_change([word])
 
 
 _CONDITION = re.compile(r"\b(?:if|when|whenever|where|in case|that is|who is|which is|for)\b")
@@ -186,15 +191,19 @@ def _tested(
 
 def _fields(transcript: Transcript, step: Step) -> dict[str, str]:
     """Return the last values of the fields of what a call is about, as they had been shown until then."""
-    found: dict[str, str] = {}
-    for name in _about(transcript, step):
-        for seen in transcript.observations[name]:
-            if seen.index < step.index:
-                found.update(seen.fields)
-    return found
+    key = step.index, step.end
+    if key not in transcript.last_before:
+        found: dict[str, str] = {}
+        for name in _about(transcript, step):
+            for seen in transcript.observations[name]:
+                if seen.index < step.index:
+                    found.update(seen.fields)
+        transcript.last_before[key] = found
+    return transcript.last_before[key]
 
 
-def _is_told(name: str, value: str, words: Sequence[str]) -> bool:
+@lru_cache(maxsize=1 << 14)  # the same few values stand in all runs
+def _is_told(name: str, value: str, words: tuple[str, ...]) -> bool:
     """Tell whether words name a value, or the name of a mark that is set."""
     if not value or not categorical(value):
         return False
@@ -233,8 +242,10 @@ def _about(transcript: Transcript, step: Step) -> list[str]:
 
 def _fields_of(transcript: Transcript, tool: str) -> set[str]:
     """Return the fields that a tool showed."""
-    every = (seen for own in transcript.observations.values() for seen in own)
-    return {field for seen in every if seen.tool == tool for field in seen.fields}
+    if tool not in transcript.fields_of:
+        every = (seen for own in transcript.observations.values() for seen in own)
+        transcript.fields_of[tool] = {field for seen in every if seen.tool == tool for field in seen.fields}
+    return transcript.fields_of[tool]
 
 
 _EITHER = re.compile(r"\b([a-z]+) (?:or|and|nor)(?: for| an?| the| of)? ([a-z]+)\b")

@@ -41,7 +41,7 @@ MAX_FACT = 80
 """Longest line of a plain-text result, in characters, that is taken for a statement about the world."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Step:
     """One tool call and its answer.
 
@@ -68,7 +68,7 @@ class Step:
     called: str = ""
     """The tool by the name it was called by."""
 
-    @property
+    @cached_property  # each detector asks for it again
     def given(self) -> Mapping[str, Any]:
         """Its arguments, those in objects by their own names however deep they stand."""
         line = command_line(self.arguments) if self.tool in FILE_DEEDS else ""
@@ -94,7 +94,7 @@ class Step:
             return True
         return name in files_of(command_line(self.arguments))
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """All that the call is about, as `is_about` has it."""
         given = {normal(value) for _, value in leaves(self.arguments)}
@@ -134,6 +134,10 @@ class Transcript:
         """By beginnings of words, the first message in which the user says such a word, likewise."""
         self.shown_before: dict[tuple[int, int], dict[str, set[str]]] = {}
         """By messages of a call and its answer, what had been shown of what it is about, likewise."""
+        self.last_before: dict[tuple[int, int], dict[str, str]] = {}
+        """By the same, the last values of its fields."""
+        self.fields_of: dict[str, set[str]] = {}
+        """By tool, the fields that it showed."""
 
     @cached_property
     def steps(self) -> list[Step]:
