@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from trace_assets.diagnosis.detectors.values import tells_error
+from trace_assets.diagnosis.detectors.values import leaves, numbers_in, tells_error
 from trace_assets.environments.audit.adversarial import Unsupported
 from trace_assets.environments.audit.allowed_ways import corrections_count
 from trace_assets.environments.audit.bypass_checks import attack, judged
@@ -170,10 +170,32 @@ def tries(probe: Probe, seed: int) -> list[Action]:
     left = MOST_TRIES
     for at, others in questions(probe, seed):
         made = [again(one) for one in others[:MOST_TRIES]]
-        if made and all(_refused(probe, seed, script[:at], [one]) == [True] for one in made):
+        if made and all(_is_refused_for_itself(probe, seed, script, at, one) for one in others[:MOST_TRIES]):
             tried.setdefault(at, []).extend(made[:left])
             left -= len(made[:left])
     return numbered([one for at, own in enumerate(script) for one in (*tried.get(at, ()), own)])
+
+
+def _is_refused_for_itself(probe: Probe, seed: int, script: Sequence[Action], at: int, tried: Call) -> bool:
+    """Whether a change is refused, and not for want of fitting a number that is given beside it.
+
+    Who means another cabin pays another sum: a sum that does not add up says nothing of the cabin.
+    """
+    if _refused(probe, seed, script[:at], [again(tried)]) != [True]:
+        return False
+    right = next((one for one in calls_in(script[at : at + 1]) if one["name"] == tried["name"]), None)
+    if right is None:
+        return True
+    beside = {key: value for key, value in tried["arguments"].items() if right["arguments"].get(key) == value}
+    numbers = (v for _, v in leaves(beside) if isinstance(v, int | float) and not isinstance(v, bool))
+    given = {float(one) for one in numbers if not _is_said(probe, seed, one)}
+    answer = probe.walk(seed, numbered([*script[:at], again(tried)]))[at:]
+    said = " ".join(str(m.get("content") or "") for one in answer for m in one["messages"])
+    return given.isdisjoint(number for number in numbers_in(said) if number >= LEAST_SUM)
+
+
+LEAST_SUM = 10
+"""Smaller numbers are counts, which may stand in any answer."""
 
 
 def _refused(probe: Probe, seed: int, before: Sequence[Action], tried: Sequence[Action]) -> list[bool]:
