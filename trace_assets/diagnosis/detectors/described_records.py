@@ -21,6 +21,7 @@ from trace_assets.diagnosis.detectors.protocol import (
     lacking,
     present,
 )
+from trace_assets.diagnosis.detectors.said_values import WEEKDAYS
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, records_in, scalars_of, time_of
 from trace_assets.diagnosis.detectors.wording import STOP_WORDS, gerund, noun, spoken
@@ -181,7 +182,7 @@ def words_for(value: str) -> frozenset[str]:
     """
     named = set(_WORD.findall(value.lower()))
     if (moment := time_of(value)) is not None:
-        named = set(_WEEKDAYS[moment.weekday()].split())
+        named = set(WEEKDAYS[moment.weekday()].split())
     if (hour := _HOUR.search(value.lower())) is not None:
         at = int(hour[1]) % 12 + 12 if hour[2] == "pm" else int(hour[1])
         named |= set(next((words.split() for until, words in _PARTS if at < until), ()))
@@ -196,15 +197,6 @@ _PARTS = (
     (24, "evening tonight abend abends noche soir sera noite"),
 )
 """Hour until which a part of the day lasts, and what it is called."""
-_WEEKDAYS = (
-    "monday montag lunes lundi lunedì segunda",
-    "tuesday dienstag martes mardi martedì terça",
-    "wednesday mittwoch miércoles mercredi mercoledì quarta",
-    "thursday donnerstag jueves jeudi giovedì quinta",
-    "friday freitag viernes vendredi venerdì sexta",
-    "saturday samstag sábado samedi sabato",
-    "sunday sonntag domingo dimanche domenica",
-)
 
 
 def _values(step: Step, argument: str, *, words: bool = False) -> set[str]:

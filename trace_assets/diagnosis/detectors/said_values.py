@@ -63,7 +63,7 @@ _DATE = re.compile(
     r"\b(?P<day_point>\d{1,2})\.(?P<month_point>\d{1,2})\.(?!\d{1,2}\b)",
     re.IGNORECASE,
 )
-_WEEKDAYS = (
+WEEKDAYS = (
     "monday montag lunes lundi lunedì segunda",
     "tuesday dienstag martes mardi martedì terça",
     "wednesday mittwoch miércoles mercredi mercoledì quarta",
@@ -72,7 +72,8 @@ _WEEKDAYS = (
     "saturday samstag sábado samedi sabato",
     "sunday sonntag domingo dimanche domenica",
 )
-_DAY_OF = {word: day for day, words in enumerate(_WEEKDAYS) for word in words.split()}
+"""What a day of the week is called, from Monday on."""
+_DAY_OF = {word: day for day, words in enumerate(WEEKDAYS) for word in words.split()}
 _WEEKDAY = re.compile(rf"\b({'|'.join(_DAY_OF)})s?\b", re.IGNORECASE)
 _RELATIVE = re.compile(
     r"\b(?:today|tomorrow|tonight|yesterday|next|this|following|day after|in (?:a|\w+) (?:days?|weeks?))\b",
