@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.policy_figures import Figure, stated
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.situations import around, holds, in_words, situation_of
+from trace_assets.diagnosis.detectors.situations import around, calls_in, in_words, situation_of
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, numbers_in, records_in, sums
 from trace_assets.diagnosis.detectors.wording import gerund, spoken
@@ -76,9 +76,7 @@ class OtherSum:
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         shown: list[int] = []
-        for step in transcript.own_calls(args["tool"], ok=True):
-            if not holds(args["situation"], transcript, step):
-                continue
+        for step in calls_in(args["situation"], transcript, args["tool"]):
             done = _did(transcript, step, args["argument"], args["number"], args["way"])
             if done is False:
                 value = step.given[args["argument"]]

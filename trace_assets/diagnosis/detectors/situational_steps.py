@@ -12,7 +12,7 @@ from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mista
 from trace_assets.diagnosis.detectors.situations import (
     ALWAYS,
     around,
-    holds,
+    calls_in,
     in_words,
     is_alike,
     situation_of,
@@ -65,9 +65,7 @@ class SituationalStep:
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         shown: list[int] = []
-        for step in transcript.own_calls(args["tool"], ok=True):
-            if not holds(args["situation"], transcript, step):
-                continue
+        for step in calls_in(args["situation"], transcript, args["tool"]):
             at = _made(transcript, step, args["step"], args["first"])
             if at is None:
                 when = "before" if args["first"] else "anywhere"

@@ -82,6 +82,11 @@ def holds(situation: Situation, transcript: Transcript, step: Step) -> bool:
     return True
 
 
+def calls_in(situation: Situation, transcript: Transcript, tool: str) -> list[Step]:
+    """Return the agent's calls of a tool that were let happen and were made in a situation."""
+    return [step for step in transcript.own_calls(tool, ok=True) if holds(situation, transcript, step)]
+
+
 def situation_of(
     calls: Iterable[tuple[Transcript, Step]],
     did: Did,

@@ -11,7 +11,7 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_figures import figures_in, with_those_before
 from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.situations import holds, in_words, is_alike, situation_of
+from trace_assets.diagnosis.detectors.situations import calls_in, in_words, is_alike, situation_of
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import numbers_in
 from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, is_deed, things
@@ -66,9 +66,7 @@ class UntoldFigure:
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
         """Label one trajectory."""
         shown: list[int] = []
-        for step in transcript.own_calls(args["tool"], ok=True):
-            if not holds(args["situation"], transcript, step):
-                continue
+        for step in calls_in(args["situation"], transcript, args["tool"]):
             wanted = _wanted(transcript, step, args)
             if not wanted:
                 continue

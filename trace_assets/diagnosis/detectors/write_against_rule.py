@@ -22,6 +22,8 @@ from trace_assets.diagnosis.detectors.wording import asks_for, gerund, last_name
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
 MIN_USES = 3
+BY_FIELD, BY_DATE = "state", frozenset({"past", "window"})
+"""Kinds of rules that a field of the record decides: by its value, or by how far from now it lies."""
 USUAL = 0.8
 """Share of a tool's calls that are made in one state for it to be the state in which the tool is used."""
 

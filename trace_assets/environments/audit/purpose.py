@@ -11,6 +11,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.verbs import speaks_of
+from trace_assets.diagnosis.detectors.write_against_rule import BY_DATE, BY_FIELD
 from trace_assets.environments.audit.check import AuditCheck, Finding, Purpose, Subject, with_purpose
 from trace_assets.environments.audit.decision_tree import (
     MOST_VALUES,
@@ -39,8 +40,6 @@ BY_STATE = frozenset(
     }
 )
 """Detector families whose capability is to decide by what a look shows."""
-OF_A_RECORD = frozenset({"state", "past", "window"})
-"""Kinds of `write_against_rule` that a field of the record decides; others hang on what a call is given."""
 
 
 @with_purpose
@@ -113,7 +112,8 @@ def _never_used(subject: Subject, purpose: Purpose, used: set[str]) -> str:
 
 
 def _is_by_state(spec: CapabilitySpec) -> bool:
-    by_record = spec.detector == "write_against_rule" and spec.detector_args.get("kind") in OF_A_RECORD
+    kind = spec.detector_args.get("kind")
+    by_record = spec.detector == "write_against_rule" and kind in {BY_FIELD, *BY_DATE}
     return by_record or spec.detector in BY_STATE
 
 

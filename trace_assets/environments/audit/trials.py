@@ -181,7 +181,8 @@ def _is_refused_for_itself(probe: Probe, seed: int, script: Sequence[Action], at
 
     Who means another cabin pays another sum: a sum that does not add up says nothing of the cabin.
     """
-    if _refused(probe, seed, script[:at], [again(tried)]) != [True]:
+    answers = _answers(probe, seed, script[:at], [again(tried)])
+    if [*map(_is_refusal, answers)] != [True]:
         return False
     right = next((one for one in calls_in(script[at : at + 1]) if one["name"] == tried["name"]), None)
     if right is None:
@@ -189,8 +190,7 @@ def _is_refused_for_itself(probe: Probe, seed: int, script: Sequence[Action], at
     beside = {key: value for key, value in tried["arguments"].items() if right["arguments"].get(key) == value}
     numbers = (v for _, v in leaves(beside) if isinstance(v, int | float) and not isinstance(v, bool))
     given = {float(one) for one in numbers if not _is_said(probe, seed, one)}
-    answer = probe.walk(seed, numbered([*script[:at], again(tried)]))[at:]
-    said = " ".join(str(m.get("content") or "") for one in answer for m in one["messages"])
+    said = " ".join(str(m.get("content") or "") for one in answers for m in one)
     return given.isdisjoint(number for number in numbers_in(said) if number >= LEAST_SUM)
 
 
@@ -200,12 +200,19 @@ LEAST_SUM = 10
 
 def _refused(probe: Probe, seed: int, before: Sequence[Action], tried: Sequence[Action]) -> list[bool]:
     """Return which of some messages are refused behind others; what ends the episode is let happen."""
-    answers = probe.walk(seed, numbered([*before, *tried]))[len(before) :]
-    told = [[m for m in answer["messages"] if m["role"] == "tool"] for answer in answers]
-    return [
-        bool(some) and all(m.get("is_error") or tells_error(str(m.get("content") or "")) for m in some)
-        for some in told
-    ]
+    return [_is_refusal(one) for one in _answers(probe, seed, before, tried)]
+
+
+def _answers(
+    probe: Probe, seed: int, before: Sequence[Action], tried: Sequence[Action]
+) -> list[list[dict[str, Any]]]:
+    """Return the messages that come back for each of some messages behind others."""
+    return [one["messages"] for one in probe.walk(seed, numbered([*before, *tried]))[len(before) :]]
+
+
+def _is_refusal(messages: Sequence[dict[str, Any]]) -> bool:
+    told = [m for m in messages if m["role"] == "tool"]
+    return bool(told) and all(m.get("is_error") or tells_error(str(m.get("content") or "")) for m in told)
 
 
 _ABOUT_ERRORS = re.compile(r"\berrors?\b|\bfail|\bretr(?:y|ies)|\brecover|\btry(?:ing)? again", re.IGNORECASE)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import time_of
-from trace_assets.diagnosis.detectors.write_against_rule import forbids
+from trace_assets.diagnosis.detectors.write_against_rule import BY_DATE, BY_FIELD, forbids
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.templates.drawable import known_values
 from trace_assets.environments.templates.object_context import Filled, argument, ground_of, thin
@@ -15,9 +15,6 @@ from trace_assets.environments.templates.plan import plan
 from trace_assets.environments.templates.policy_conditions import moments
 from trace_assets.environments.templates.requests import condition, wish
 from trace_assets.records import CapabilitySpec
-
-BY_STATE, BY_DATE = "state", frozenset({"past", "window"})
-"""What scenes can draw of what a rule hangs on: a value of a field, or how far from now it lies."""
 
 
 def by_sentence(spec: CapabilitySpec, contract: TargetContract) -> Filled:
@@ -32,7 +29,7 @@ def by_sentence(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     named = spec.detector_args
     tool, field = contract.tool(argument(spec, "tool")).name, str(named.get("field") or "")
     kind = str(named.get("kind") or "")
-    if not field or kind not in {BY_STATE, *BY_DATE} or named.get("given"):
+    if not field or kind not in {BY_FIELD, *BY_DATE} or named.get("given"):
         raise thin(
             spec, "the policy's sentence hangs on what a call is given, or a look shows, and on no field"
         )
@@ -41,7 +38,7 @@ def by_sentence(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     if held is None:
         raise thin(spec, f"'{ground.read}' was not seen to show '{field}' of every record")
     allowed, forbidden = _sides(_values(held, named), named)
-    if kind == BY_STATE and not (allowed and forbidden):
+    if kind == BY_FIELD and not (allowed and forbidden):
         # What the policy names was seen in no record: it is written there as it stands in the policy.
         allowed, forbidden = _sides([*allowed, *forbidden, *named.get("values", ())], named)
     if not allowed or not forbidden:
@@ -51,7 +48,7 @@ def by_sentence(spec: CapabilitySpec, contract: TargetContract) -> Filled:
     instead = guard.instead if guard.field == field else ""
     usual = guard.instead_arguments if instead else {}
     wished = wish(ground, guard)
-    if kind == BY_STATE:
+    if kind == BY_FIELD:
         wished["guard"] = condition(ground, field, allowed, forbidden, instead, usual)
         return plan(ground, [wished])
     rule = {"field": field, "met": allowed, "unmet": forbidden, "said": ""}
