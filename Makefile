@@ -24,6 +24,8 @@ PIP := $(VENV)/bin/python -m pip
 # it. What does not compile is passed over, as by pip.
 INSTALL := $(PIP) install -q --no-compile
 COMPILE := $(VENV)/bin/python -m compileall -qq -j 0 trace_assets $(VENV)/lib/python3*/site-packages >/dev/null || :
+# Debian's Python without python3-venv leaves an environment without pip; so does uv.
+HAS_PIP = $(PIP) --version >/dev/null 2>&1 || { echo "$(VENV) has no pip: remove that folder and say make again" >&2; exit 1; }
 # Where to look for a CPU build of torch, beside what pip is configured with:
 #   make demo TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
@@ -140,9 +142,10 @@ ui: $(VENV)/.train
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
 
 $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
+	@$(HAS_PIP)
 	@echo "installing into $(VENV): one or two minutes, 0.9 GB; pip is quiet meanwhile"
 	@$(INSTALL) -c constraints.txt -e .
 	@$(COMPILE)
@@ -150,6 +153,7 @@ $(VENV)/.base: $(VENV)/bin/python pyproject.toml constraints.txt
 
 # The CPU build where one is to be had, otherwise what pip gives (which may be several GB of CUDA).
 $(VENV)/.torch: $(VENV)/bin/python constraints.txt
+	@$(HAS_PIP)
 	@$(TORCH_ANSWERS)
 	@echo "installing torch into $(VENV): minutes, 1 GB as the CPU build (see TORCH_INDEX), several GB otherwise"
 ifneq ($(TORCH_INDEX),)

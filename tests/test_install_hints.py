@@ -49,7 +49,7 @@ def test_make_takes_no_gpu_build_where_a_cpu_index_was_named(
 ) -> None:
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
-    python.write_text('#!/bin/sh\necho "asked pip: $*"; exit 1\n')
+    python.write_text('#!/bin/sh\ncase "$*" in *--version) exit 0;; esac; echo "asked pip: $*"; exit 1\n')
     python.chmod(0o755)
     done = subprocess.run(
         (
@@ -65,3 +65,26 @@ def test_make_takes_no_gpu_build_where_a_cpu_index_was_named(
     )
     assert done.returncode == 2 and said in done.stderr
     assert done.stdout.count("asked pip") == (1 if index.startswith("file") else 0)
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not there")
+def test_make_begins_anew_where_an_environment_was_left_half_made(project_root: Path, tmp_path: Path) -> None:
+    """Debian's Python without `python3-venv` makes an interpreter, says what to install, and fails."""
+    half = tmp_path / "half"
+    half.write_text(
+        '#!/bin/sh\nif [ "$1" = -m ]; then mkdir -p "$3/bin"; ln -sf "$0" "$3/bin/python"; '
+        'echo "apt install python3-venv"; exit 1; fi\n'
+    )
+    half.chmod(0o755)
+    venv = tmp_path / "venv"
+
+    def make() -> str:
+        command = ("make", f"{venv}/.base", f"VENV={venv}", f"PYTHON={half}")
+        done = subprocess.run(command, cwd=project_root, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        return done.stdout + done.stderr
+
+    assert "apt install python3-venv" in make() and not (venv / "bin" / "python").exists()
+    assert "apt install python3-venv" in make()  # not: no module named pip
+    (venv / "bin" / "python").symlink_to("/bin/false")
+    assert f"{venv} has no pip: remove that folder and say make again" in make()
