@@ -1,4 +1,4 @@
-"""The fourth to tenth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
+"""The fourth to eleventh sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.audit_fixtures.unforeseen.eighth.cheats import CHEATS as EIGHTH_CHEATS
+from tests.audit_fixtures.unforeseen.eleventh.cheats import CHEATS as ELEVENTH_CHEATS
 from tests.audit_fixtures.unforeseen.fifth.cheats import CHEATS as FIFTH_CHEATS
 from tests.audit_fixtures.unforeseen.fifth.cheats import HALVES
 from tests.audit_fixtures.unforeseen.fourth.cheats import CHEATS as FOURTH_CHEATS
@@ -15,6 +16,7 @@ from tests.audit_fixtures.unforeseen.ninth.cheats import CHEATS as NINTH_CHEATS
 from tests.audit_fixtures.unforeseen.runner import (
     Unforeseen,
     eighth_set,
+    eleventh_set,
     fifth_set,
     fourth_set,
     ninth_set,
@@ -32,7 +34,10 @@ from trace_assets.environments.audit.listed_places import always_in_place
 from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.severity import SEVERITIES
 
-SETS = (fourth_set, fifth_set, sixth_set, seventh_set, eighth_set, ninth_set, tenth_set)
+SETS = (
+    *(fourth_set, fifth_set, sixth_set, seventh_set),
+    *(eighth_set, ninth_set, tenth_set, eleventh_set),
+)
 SOUND = {one.name: one for read in SETS for one in read()}
 WAYS: dict[str, Any] = {name: lambda s, way=way: [way(s)] for name, way in SIXTH_WAYS.items()} | SEVENTH_WAYS
 _CHEATS = (
@@ -44,6 +49,7 @@ _CHEATS = (
     EIGHTH_CHEATS,
     NINTH_CHEATS,
     TENTH_CHEATS,
+    ELEVENTH_CHEATS,
 )
 CHEATS = {one.name: one for own in _CHEATS for one in own}
 KILLED, LEAKED, SAME = "trace.mutation.kill_rate", "semantic.no_solution_leakage", "trace.attacker.same_tool"
@@ -158,6 +164,17 @@ SEEN_BY = {
     "what is granted counts as pending": "",
     "the plant does not matter": "",
     "any gate that will do": "",
+    # The eleventh set.
+    "fifteen days are fourteen": "",
+    "an extension is not heard": "",
+    "a broken seal is no matter": "",
+    "at three months one is still reminded": "",
+    "parents are held to the income of others": "",
+    "the age comes before the badge": "",
+    "days are counted from the order": BALANCE,
+    "chilled before hazardous": "",
+    "gold stays on Sundays too": "",
+    "who is long a member may have broken things": "",
 }
 """What sees each; empty where it takes somebody who understands the policy."""
 QUICK = {
@@ -167,6 +184,7 @@ QUICK = {
     *("two new cards", "an hour of any digits"),
     *("florist_corrections", "vet_estimate", "greenhouse_valve"),
     *("a shelf for the unit to be taken", "museum_loans"),
+    "tool_rental",
     *("what is posted twice is paid", "archive_answers", "missed_connections", "pick_lots"),
 }
 """Of cheats and sound ones those that `make test` tries: one for each mend of the audit, by and large."""
@@ -215,8 +233,8 @@ def test_all_are_said_and_kinds_are_many() -> None:
     assert {one.base for one in CHEATS.values()} <= set(SOUND)
     assert set(CHEATS) | set(SOUND) >= QUICK
     assert (len(SOUND), len(CHEATS), len(WAYS)) == (
-        17 + 8 + 9 + 9 + 14 + 8 + 4,
-        17 + 12 + 6 + 16 + 16 + 14 + 16 + 6,
+        17 + 8 + 9 + 9 + 14 + 8 + 4 + 10,
+        17 + 12 + 6 + 16 + 16 + 14 + 16 + 6 + 10,
         18,
     )
 

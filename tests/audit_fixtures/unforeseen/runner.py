@@ -16,10 +16,10 @@ from trace_assets.settings import Synthesis
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
 FOLDER = Path(__file__).parent
-SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH, EIGHTH, NINTH, TENTH = (
-    FOLDER / one
-    for one in ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH = (
+    FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh")
 )
+EIGHTH, NINTH, TENTH, ELEVENTH = (FOLDER / one for one in ("eighth", "ninth", "tenth", "eleventh"))
 FRAME = SECOND / "frame.py"
 """What the modules of the second to the seventh set end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
@@ -68,7 +68,7 @@ class Unforeseen:
         own = (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
         return (
             own
-            if self.folder in (FOLDER, EIGHTH, NINTH, TENTH)
+            if self.folder in (FOLDER, EIGHTH, NINTH, TENTH, ELEVENTH)
             else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
         )
 
@@ -151,3 +151,8 @@ def ninth_set() -> list[Unforeseen]:
 def tenth_set() -> list[Unforeseen]:
     """Return the tenth set: written once the checks were mended on the ninth."""
     return _read(TENTH)
+
+
+def eleventh_set() -> list[Unforeseen]:
+    """Return the eleventh set: sound ones that go by conditions, bounds, exceptions and an order of rules."""
+    return _read(ELEVENTH)

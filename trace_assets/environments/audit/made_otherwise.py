@@ -55,8 +55,9 @@ def play_otherwise(names: dict[str, Any], span: int, most_draws: int, counts: in
             made = [one for one in others() if one != found] if Now.drawn == Now.altered else []
         finally:
             Now.drawn, Now.within = Now.drawn + 1, False
-        if made and isinstance(found, plain | float):
-            return max(made, key=lambda one: abs(one - found))
+        numbers = [one for one in made if isinstance(one, plain | float)]
+        if numbers and isinstance(found, plain | float):  # a choice may hold None or words beside them
+            return max(numbers, key=lambda one: abs(one - found))
         return made[0] if made else found
 
     class End(random.Random):
