@@ -15,7 +15,7 @@ from trace_assets.diagnosis.expected.diffs import in_deeds
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
-from trace_assets.diagnosis.llm.context import Context
+from trace_assets.diagnosis.llm.context import Context, has_user
 from trace_assets.diagnosis.llm.discovery import Known
 from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.diagnosis.llm.recording import Answers
@@ -116,12 +116,13 @@ def context_of(
     """
     if target == study.settings.targets.name:
         live = study.target
-        return Context(live.policy, tuple(live.tools))
+        return Context(live.policy, tuple(live.tools), has_user=has_user(runs))
     known = read_description(study.home.descriptions, target)
     policy = known.policy or (_recorded_policy(study, target) if outcomes_known else "")
     policy = policy or shown_policy(runs, words_only=False)
     tools = known.tools if known.tools.agent else tools_of(runs)
-    return Context(policy, tools.agent, tools.user)
+    talks = bool(tools.user) or has_user(runs)
+    return Context(policy, tools.agent, tools.user, talks)
 
 
 def known_of(study: Study, target: str, runs: Sequence[Trajectory], batch: str | None = None) -> Known:

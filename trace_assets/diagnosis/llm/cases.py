@@ -230,7 +230,7 @@ def cases_question(
         for name, one in known.items()
     ]
     names = {key: one.name for key, one in known.items()}
-    system = render("cases.md", most=MOST_CASES, context=context.text)
+    system = render("cases.md", most=MOST_CASES, context=context.text, has_user=context.has_user)
     user = render("cases_batch.md", known=lines, transcripts=transcripts)
     return about_cases(section, system, user, transcripts, names, grounds, number)
 

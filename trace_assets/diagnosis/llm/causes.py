@@ -104,7 +104,7 @@ def cause_question(
     return Question(
         kind="cause",
         model=section.model,
-        system=render("cause.md", context=known.context.text),
+        system=render("cause.md", context=known.context.text, has_user=known.context.has_user),
         user=render("cause_ask.md", transcript=shown.text, known=known.lines(trajectory), lacks=lines),
         schema=CauseAnswer,
         temperature=section.temperature,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,11 +35,13 @@ class Context:
         policy: The rules it was given; empty where they are not known.
         tools: Its tools; empty where they are not known.
         user_tools: Those of its user.
+        has_user: Whether anybody talks to it beyond its task, see `has_user`.
     """
 
     policy: str = ""
     tools: tuple[ToolSpec, ...] = ()
     user_tools: tuple[ToolSpec, ...] = ()
+    has_user: bool = True
 
     @property
     def text(self) -> str:
@@ -57,6 +59,26 @@ class Context:
 
 
 NOTHING_KNOWN = Context()
+
+
+def has_user(runs: Iterable[Trajectory]) -> bool:
+    """Tell whether anybody talks to the agent of some runs beyond giving it its task.
+
+    Whoever speaks or calls a tool in any run after the agent's first message is its user. Nothing is known
+    of an agent without a message of its own, so nobody is left out there.
+
+    Args:
+        runs: Of one target.
+    """
+    acted = False
+    for one in runs:
+        first = next((place for place, said in enumerate(one.messages) if said.role == "assistant"), None)
+        if first is None:
+            continue
+        acted = True
+        if any(said.role == "user" or said.requestor == "user" for said in one.messages[first:]):
+            return True
+    return not acted
 
 
 def _clock(policy: str) -> str:

@@ -101,7 +101,7 @@ def discovery_question(
     """
     known = known or Known()
     transcripts, n_compacted = shown_episodes(batch, tokens, known)
-    system = render("discover.md", most=MOST, context=known.context.text)
+    system = render("discover.md", most=MOST, context=known.context.text, has_user=known.context.has_user)
     user = render("discover_batch.md", transcripts=transcripts)
     return habits_question(section, system, user, transcripts, batch.number), n_compacted
 

@@ -158,7 +158,13 @@ def further_question(
     by_case = section.size == "case"
     tools = grounds.lines(known.context, with_expected=True) if by_case else []
     most = MOST_CASES if by_case else MOST
-    system = render("further.md", by_case=by_case, most=most, context=known.context.text)
+    system = render(
+        "further.md",
+        by_case=by_case,
+        most=most,
+        context=known.context.text,
+        has_user=known.context.has_user,
+    )
     user = render("further_batch.md", known=lines, tools=tools, transcripts=transcripts)
     if not by_case:
         return habits_question(section, system, user, transcripts, batch.number), compacted

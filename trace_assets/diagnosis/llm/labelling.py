@@ -74,6 +74,8 @@ def label_hashes(
     """Return, for each capability, a hash of all that decides this trajectory's label besides the pass."""
     shown = view(trajectory, section.transcript_tokens, above=context.policy).record.view_hash
     common = [code_version("labelling by a model"), section.model, section.temperature, shown, context.text]
+    if not context.has_user:
+        common.append("no user")
     return [
         hashlib.sha256(json.dumps([*common, one.name, one.description]).encode()).hexdigest()[:16]
         for one in capabilities
@@ -108,7 +110,7 @@ def label_question(
     return Question(
         kind="label",
         model=section.model,
-        system=render("label.md", context=context.text),
+        system=render("label.md", context=context.text, has_user=context.has_user),
         user=render("label_ask.md", transcript=shown.text, capabilities=lines),
         schema=LabelAnswer,
         temperature=section.temperature,

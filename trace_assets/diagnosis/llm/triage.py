@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.expected.facts import Told
@@ -27,6 +28,12 @@ class FaultAnswer(Answer):
     rationale: str
     evidence: list[int]
     fault: Fault
+
+
+class AloneAnswer(FaultAnswer):
+    """Whom the model blames where the agent talks to nobody."""
+
+    fault: Literal["agent", "ground_truth", "environment", "infrastructure"]
 
 
 class ModelTriage:
@@ -118,9 +125,15 @@ def triage_question(
     return Question(
         kind="triage",
         model=model,
-        system=render("triage.md", context=context.text),
-        user=render("triage_ask.md", told=instruction, transcript=shown.text, known=known),
-        schema=FaultAnswer,
+        system=render("triage.md", context=context.text, has_user=context.has_user),
+        user=render(
+            "triage_ask.md",
+            told=instruction,
+            has_user=context.has_user,
+            transcript=shown.text,
+            known=known,
+        ),
+        schema=FaultAnswer if context.has_user else AloneAnswer,
         examine=_complaints,
         mend=lambda answer: answer.model_copy(
             update={"evidence": [index for index in answer.evidence if index in shown.indices]}
