@@ -7,17 +7,26 @@ from pathlib import Path
 import pytest
 
 from tests.audit_fixtures.runner import checks_failing
+from trace_assets.assets.adapter import why_demonstrated
 from trace_assets.assets.environment_verdict import write_verdict
-from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdict, SeedOutcome
+from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdict, Pilot, SeedOutcome
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
 
 
 def verdict(
-    folder: Path, *failed: str, never: int = 10, asked: str = "warm_start=when_dead"
+    folder: Path, *failed: str, never: int = 10, others: int = 7, asked: str = "warm_start=when_dead"
 ) -> EnvironmentVerdict:
-    """Return the verdict on an environment of 30 seeds, of which some never succeed and the others mostly."""
+    """Return the verdict on an environment of 30 seeds, of which some never succeed and the others mostly.
+
+    Args:
+        folder: Of the home.
+        failed: Checks of the audit that fail.
+        never: Seeds of which no rollout succeeds.
+        others: Of eight rollouts of each other seed, those that succeed.
+        asked: The training setting that is asked for.
+    """
     study = Study(Home.open(folder), load_settings(None, [f"training.{asked}"]))
     environment = Environment(environment_id="e", capability_id="c", target="t", writer="test", source="pass")
     study.store.write([environment], Environment, "c")
@@ -28,9 +37,9 @@ def verdict(
             environment_id="e",
             seed=seed,
             n=8,
-            passed=0 if seed < never else 7,
-            pass_rewards=() if seed < never else (1.0,) * 7,
-            fail_rewards=(0.0,) * (8 if seed < never else 1),
+            passed=0 if seed < never else others,
+            pass_rewards=() if seed < never else (1.0,) * others,
+            fail_rewards=(0.0,) * (8 if seed < never else 8 - others),
         )
         for seed in range(30)
     ]
@@ -43,7 +52,8 @@ def verdict(
 def test_dead_groups_alone_do_not_reject_where_demonstrations_come_first(tmp_path: Path, failed: str) -> None:
     row = verdict(tmp_path, failed)
     assert row.accepted and row.warm_start and row.reasons == ()
-    assert row.warm_reason.startswith("80 of 100 failures lie at the 10 of 30 seeds")
+    assert row.warm_reason.startswith("of 10 of 30 seeds no rollout succeeded (0 of them by bad luck)")
+    assert row.warm_reason.endswith("80 of 100 failures")
 
 
 def test_nor_where_they_come_in_the_groups_themselves(tmp_path: Path) -> None:
@@ -65,3 +75,51 @@ def test_whatever_else_is_wrong_rejects(tmp_path: Path) -> None:
 def test_where_all_sometimes_succeeds_grpo_begins(tmp_path: Path) -> None:
     assert not verdict(tmp_path, never=0).warm_start
     assert not verdict(tmp_path, "trace.dead_groups", never=0).accepted
+
+
+@pytest.mark.parametrize("others", [2, 4, 6])
+def test_what_never_succeeds_is_demonstrated_whatever_fails_beside_it(tmp_path: Path, others: int) -> None:
+    assert verdict(tmp_path, others=others).warm_start
+
+
+def test_seeds_that_had_bad_luck_are_no_kind_of_task(tmp_path: Path) -> None:
+    """Of twenty seeds one rollout in eight succeeded: of as many more none could well have."""
+    assert not verdict(tmp_path, others=1).warm_start
+    assert not verdict(tmp_path, never=2, others=4).warm_start, "two seeds of thirty are too few for a kind"
+
+
+@pytest.mark.parametrize(
+    ("asked", "stalls", "begins"),
+    [
+        ("warm_start=when_dead", True, True),
+        ("warm_start=when_dead", False, False),
+        ("warm_start=never", True, False),
+    ],
+)
+def test_where_a_pilot_moved_nothing_demonstrations_come_first(
+    tmp_path: Path, asked: str, stalls: bool, begins: bool
+) -> None:
+    assert not verdict(tmp_path, never=0, asked=asked).warm_start
+    study = Study(Home.open(tmp_path), load_settings(None, [f"training.{asked}"]))
+    assert why_demonstrated(study, "c") == "", "without a pilot the audit alone decides"
+    pilot = Pilot(
+        capability_id="c",
+        environment_id="e",
+        outcome="undecided",
+        goes_on=True,
+        reason="the reward is not shown to have risen",
+        stalls=stalls,
+    )
+    study.store.write([pilot], Pilot, "c")
+    why = why_demonstrated(study, "c")
+    assert bool(why) is begins
+    assert why in ("", "its pilot moved nothing: the reward is not shown to have risen")
+
+
+def test_a_pilot_that_stalls_is_another_version(tmp_path: Path) -> None:
+    """What is trained hangs on it, as it does not on a pilot's figures."""
+    study = Study(Home.open(tmp_path), load_settings(None, []))
+    pilot = Pilot(capability_id="c", environment_id="e", outcome="undecided", goes_on=True, reason="")
+    version = study.store.write([pilot], Pilot, "c")
+    assert study.store.write([pilot.model_copy(update={"reward_gain": 0.1})], Pilot, "c") == version
+    assert study.store.write([pilot.model_copy(update={"stalls": True})], Pilot, "c") != version

@@ -115,3 +115,18 @@ def test_without_the_setting_nothing_is_told(
 ) -> None:
     row, _ = piloted(tmp_path, monkeypatch, played, RESCUED, "training.pilot_hint=false")
     assert not played and row.hint_verdict == "" and row.hint_gain is None
+
+
+@pytest.mark.parametrize(("last", "stalls"), [(0.2, True), (0.9, False)])
+def test_a_reward_that_does_not_rise_is_noted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    played: list[dict[str, Any]],
+    last: float,
+    stalls: bool,
+) -> None:
+    rewards = np.array([[0.2] * 40, [last] * 40])
+    measured = Piloted(rewards, rewards, np.zeros((2, 40)), 1, (0, 48), "needed", 1.0)
+    monkeypatch.setattr(pilot, "_measured", lambda study, name: (measured, True))
+    row, _ = piloted(tmp_path, monkeypatch, played, RESCUED)
+    assert row.stalls is stalls

@@ -137,7 +137,7 @@ def make_adapter(
             job,
             capability_id=capability_id,
             rejected=_rejection(study, capability_id),
-            warm_start=read_verdict(study, capability_id).warm_start,
+            warm_start=bool(why_demonstrated(study, capability_id)),
             rehearsed=rehearsed_by(study, capability_id),
         )
     enter(study, folder)
@@ -175,7 +175,7 @@ def _folder(study: Study, name: str = "") -> Path:
         environment_id = read_environment(study, name).environment_id
         seeds = seeds_fingerprint(study, environment_id)
         warm: list[str] = []
-        if read_verdict(study, name).warm_start:
+        if why_demonstrated(study, name):
             ids = [one for own in _rehearsed_ids(study).values() for one in own]
             warm = [PROCEDURE, rehearsal_version(ids, study.target.tools)]
         key = text_version(environment_id, base, section.recipe_version(), seeds, *warm)
@@ -185,13 +185,28 @@ def _folder(study: Study, name: str = "") -> Path:
     return study.home.models / "adapters" / f"{name or MIXED}-{key}"
 
 
+def why_demonstrated(study: Study, capability_id: str) -> str:
+    """Return why a capability's training begins with demonstrations; empty where it begins with GRPO.
+
+    Two signs that GRPO alone has little to raise: the audit's, that a kind of task never succeeds, and the
+    pilot's, that a small GRPO run moved nothing. The second also speaks for tasks that succeed now and then.
+    """
+    verdict = read_verdict(study, capability_id)
+    if verdict.warm_start:
+        return verdict.warm_reason
+    pilot = read_pilot(study, capability_id)
+    if study.settings.training.warm_start == "when_dead" and pilot is not None and pilot.stalls:
+        return f"its pilot moved nothing: {pilot.reason}"
+    return ""
+
+
 def rehearsed_by(study: Study, capability_id: str) -> Rehearsed:
     """Return what the base model did well on the target, which is learned beside demonstrations.
 
     Nothing where training does not begin with these. The environment was written from the same episodes, so
     whatever makes them due makes the adapter due.
     """
-    if not read_verdict(study, capability_id).warm_start:
+    if not why_demonstrated(study, capability_id):
         return NOTHING
     found = _rehearsed_ids(study)
     kept = [one for batch, ids in found.items() for one in read_some(study.store, batch, ids)]

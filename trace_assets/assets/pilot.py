@@ -15,7 +15,7 @@ from trace_assets.assets.asset import StageCheck, StageResult, TableRow, asset
 from trace_assets.assets.environment_verdict import read_verdict
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Transcript
 from trace_assets.diagnosis.detectors.lineage import label_with
-from trace_assets.environments.learnability import decide
+from trace_assets.environments.learnability import decide, stalls
 from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.resources.contract import training_obstacle
 from trace_assets.resources.policy import base_checkpoint, base_folder
@@ -83,7 +83,14 @@ def write_pilot(study: Study, capability_id: str) -> StageResult:
     both = gate is not None and gate.verdict == "neither"
     goes_on = decision.outcome != "stopped" or (section.pilot == "warn" and not both)
     row = _row(study, capability_id, measured, rose, followed, together)
-    row = row.model_copy(update={"outcome": decision.outcome, "goes_on": goes_on, "reason": decision.reason})
+    row = row.model_copy(
+        update={
+            "outcome": decision.outcome,
+            "goes_on": goes_on,
+            "reason": decision.reason,
+            "stalls": stalls(rose),
+        }
+    )
     row = row.model_copy(update=_hint_figures(gate, hinted))
     points = _points(capability_id, measured)
     study.store.write(points, PilotPoint, capability_id)

@@ -279,7 +279,7 @@ def decide(synthetic: Gain, target: Gain | None, min_transfer: float, *, needed:
         n = 0 if target is None else target.n
         return Decision("undecided", f"only {n} of the target's tasks need it, which is too few to tell")
     figures = f"reward {_words(synthetic, 'seeds')}, target {_words(target, 'tasks')}"
-    if synthetic.low <= 0:
+    if stalls(synthetic):
         return Decision("undecided", f"the reward is not shown to have risen: {figures}")
     if target.high < 0:
         return Decision("stopped", f"the reward rises and the target's pass rate falls: {figures}")
@@ -292,6 +292,15 @@ def decide(synthetic: Gain, target: Gain | None, min_transfer: float, *, needed:
             f"it: {figures}",
         )
     return Decision("undecided", f"the reward rises; whether the target follows cannot be told: {figures}")
+
+
+def stalls(synthetic: Gain) -> bool:
+    """Whether a pilot's reward is not shown to have risen: so short a GRPO run has moved nothing.
+
+    >>> stalls(Gain(0.02, -0.01, 0.05, 0.2, 64)), stalls(Gain(0.2, 0.1, 0.3, 0.001, 64))
+    (True, False)
+    """
+    return synthetic.low <= 0
 
 
 def _words(found: Gain, noun: str) -> str:
@@ -313,33 +322,48 @@ def only_dead(checks: Sequence[EnvironmentCheck]) -> bool:
     return bool(failed) and failed <= DEAD
 
 
-HOPELESS = 2 / 3
-"""Share of the failures that lie where nothing ever succeeds from which on GRPO is not begun as it is."""
 NEVER = 0.10
-"""Share of seeds at which nothing succeeds from which on these are a kind of task, and no bad luck."""
+"""Share of seeds at which nothing can succeed from which on these are a kind of task, and no bad luck."""
 
 
 def why_warm_start(outcomes: Sequence[SeedOutcome]) -> str:
     """Say why training in an environment begins with demonstrations; empty where it begins with GRPO.
 
-    GRPO raises what sometimes succeeds. Where nearly all that fails lies at seeds of which no rollout
-    succeeds, there is next to nothing to raise: their groups are dead, and those of what is solved already
-    are dead too or soon will be.
+    GRPO raises what sometimes succeeds. Seeds of which no rollout succeeds at all give it nothing to raise,
+    however much there is to raise at the others. Some of these could succeed and had bad luck: by Chao (1984)
+    at least f1 (f1 - 1) / 2 (f2 + 1), where f1 and f2 are the seeds of which one or two rollouts succeeded.
+    Those beyond that count as a kind of task that never succeeds.
 
     >>> def seeds(passed, count):
     ...     return [SeedOutcome(capability_id="c", environment_id="e", seed=i, n=8, passed=passed,
     ...             pass_rewards=(1.0,) * passed, fail_rewards=(0.0,) * (8 - passed)) for i in range(count)]
     >>> why_warm_start(seeds(7, 20) + seeds(0, 10))
-    '80 of 100 failures lie at the 10 of 30 seeds of which no rollout succeeded'
-    >>> why_warm_start(seeds(8, 30)), why_warm_start(seeds(3, 20) + seeds(0, 10))
+    'of 10 of 30 seeds no rollout succeeded (0 of them by bad luck), which are 80 of 100 failures'
+    >>> why_warm_start(seeds(3, 20) + seeds(0, 10))  # whatever there is to raise beside them
+    'of 10 of 30 seeds no rollout succeeded (0 of them by bad luck), which are 80 of 180 failures'
+    >>> why_warm_start(seeds(8, 30)), why_warm_start(seeds(2, 10) + seeds(1, 14) + seeds(0, 8))
     ('', '')
     """
     judged = [one for one in outcomes if one.n]
     never = [one for one in judged if one.passed == 0]
-    failures, hopeless = sum(one.n - one.passed for one in judged), sum(one.n for one in never)
-    if len(never) < max(1.0, NEVER * len(judged)) or hopeless < HOPELESS * failures:
+    chance = unlucky(judged)
+    if not never or len(never) - chance < max(1.0, NEVER * len(judged)):
         return ""
+    failures, hopeless = sum(one.n - one.passed for one in judged), sum(one.n for one in never)
     return (
-        f"{hopeless:,} of {failures:,} failures lie at the {len(never)} of {len(judged)} seeds of which no "
-        "rollout succeeded"
+        f"of {len(never)} of {len(judged)} seeds no rollout succeeded ({chance:.0f} of them by bad luck), "
+        f"which are {hopeless:,} of {failures:,} failures"
     )
+
+
+def unlucky(outcomes: Sequence[SeedOutcome]) -> float:
+    """Estimate how many seeds could succeed among those of which no rollout did (Chao 1984).
+
+    The bias-corrected lower bound f1 (f1 - 1) / 2 (f2 + 1) times (n - 1) / n, n the rollouts of a seed.
+
+    Args:
+        outcomes: Counts by seed.
+    """
+    once, twice = (sum(one.passed == count for one in outcomes) for count in (1, 2))
+    rollouts = max((one.n for one in outcomes), default=1)
+    return (rollouts - 1) / rollouts * max(0, once * (once - 1)) / (2 * (twice + 1))

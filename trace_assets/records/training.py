@@ -277,6 +277,8 @@ class Pilot(Record):
     """Whether the full run is made."""
     reason: str
     """Why, with the figures."""
+    stalls: bool = False
+    """Whether its reward is not shown to have risen: with `training.warm_start` demonstrations come first."""
     rollouts: int = 0
     """Training episodes of the pilot; its weights are thrown away."""
     budget_share: float = 0.0
@@ -354,7 +356,7 @@ class EnvironmentVerdict(Record):
     overridden_by: str = ""
     """Why it is trained on all the same, as `training.accept_rejected` says; empty otherwise."""
     warm_start: bool = False
-    """Whether training begins with demonstrations: nearly all that fails lies where nothing ever succeeds."""
+    """Whether training begins with demonstrations: at a tenth of the seeds or more nothing ever succeeds."""
     warm_reason: str = ""
     """The figures behind that."""
 

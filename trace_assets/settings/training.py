@@ -221,9 +221,9 @@ class Training(Section):
     gradient_checkpointing: bool = False
     """Compute activations anew in the backward pass: less memory, more time."""
     warm_start: Literal["never", "when_dead"] = "never"
-    """`when_dead`: where nearly all that fails lies in groups in which nothing succeeds, the environment's
-    oracle demonstrates tasks before GRPO, for half of the run's own rollouts. What an environment does
-    not show may be unlearned by it (docs/training.md)."""
+    """`when_dead`: where a tenth of an environment's seeds never succeeds, or a pilot's GRPO moved nothing,
+    the environment's oracle demonstrates tasks before GRPO, for half of the run's own rollouts. What an
+    environment does not show may be unlearned by it (docs/training.md)."""
     demonstrate: bool = False
     """In each group of which no episode succeeds the environment's oracle plays one in the place of the last:
     of a success rate of 0 nothing is amplified. What is played for it comes out of the run's own rollouts.
