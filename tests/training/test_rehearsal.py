@@ -63,6 +63,27 @@ def test_what_is_rehearsed_is_part_of_what_a_run_is_known_by(played: list[Any]) 
     assert all_of_them.version != Rehearsed(stored(played)[1:]).version != NOTHING.version == ""
 
 
+@pytest.mark.ci
+def test_what_the_environment_asks_for_and_goes_well_is_kept_beside_what_is_rehearsed(
+    base: Path, words: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Likely demonstrations are of what a target's successes may hardly show: these do not stand for them."""
+    from tests.training.test_warm_start import answers_of, fresh, section, shown, tokenizer_of
+    from trace_assets.training import warm_start
+    from trace_assets.training.warm_start import LIKELY, imitate, least_likely
+
+    monkeypatch.setattr(warm_start, "STEPS", 80)
+    model, tokenizer = fresh(base, words), tokenizer_of(base)
+    own = shown(base, [(word, word) for word in words.WORDS])
+    imitate(model, own * 8, section(words), tokenizer)
+    assert max(least_likely(model, own, section(words))) < LIKELY, "it does not say its own words"
+    rehearsed, shown_too = own[:2], own[2:]
+    unlikely = shown(base, [(f"w{number}", "w119") for number in range(60)])
+    imitate(model, unlikely + shown_too * 8, section(words), tokenizer, rehearsed * 8)
+    assert answers_of(model, base, unlikely).count("w119") >= 54
+    assert answers_of(model, base, own) == list(words.WORDS), "what went well is lost"
+
+
 @pytest.mark.slow
 def test_what_demonstrations_say_nothing_of_is_kept(
     base: Path, words: ModuleType, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,8 @@
 
 The environment's own oracle solves some of the run's tasks, and the adapter learns these episodes token by
 token. Most of what they say the policy says already: so half of every step is taken on episodes that hold
-something unlikely, and half on what it would unlearn otherwise: its own successes on the target, where some
-are stored, or else the other demonstrations. Some of both are held out, and the weights that make these
+something unlikely, and half on what it would unlearn otherwise: the other demonstrations, and its own
+successes on the target, where some are stored. Some of each are held out, and the weights that make these
 likeliest are kept: what is learned by heart is of no use. GRPO follows. Whatever is played for this comes out
 of the run's own rollouts.
 
@@ -131,7 +131,7 @@ def copied(parts: Sequence[tuple[str, bool]]) -> list[str]:
     return list(found)
 
 
-PROCEDURE = "held-out demonstrations, rehearsal, smaller steps"
+PROCEDURE = "held-out demonstrations, likely ones and rehearsal beside them, smaller steps"
 """Part of what a run is known by: one that learned its demonstrations otherwise is another run."""
 SHARE = 0.5
 """Of the run's rollouts, at most, that are demonstrations."""
@@ -145,7 +145,7 @@ JUDGED = 64
 """Held-out episodes of either kind, at most."""
 EPISODES = 24
 """Of an optimizer step, half of them unlikely."""
-STEPS = 240
+STEPS = 400
 """Optimizer steps at most."""
 FEW_STEPS = 60
 """Where there are too few demonstrations to hold some out."""
@@ -259,8 +259,9 @@ def imitate(
         section: Learning rate, clipping, episodes a forward pass, seed.
         tokenizer: The model's: identifiers in what is learned are others each time, see
             `trace_assets.training.warm_start`; not in what is held out.
-        rehearsed: Episodes of what the policy can do elsewhere. Where there are any, they are half of every
-            step, in the place of likely demonstrations.
+        rehearsed: Episodes of what the policy can do elsewhere. They share half of every step with likely
+            demonstrations: neither stands for the other, since the target's successes may hardly show what
+            the environment asks for, and it asks for nothing else.
 
     Returns:
         What was learned; nothing was played for it here.
@@ -279,7 +280,7 @@ def imitate(
     if not unlikely:
         return found
     found = replace(found, rehearsed=len(rehearsed))
-    parts = [unlikely, list(rehearsed) or likely]
+    parts = [some for some in (unlikely, list(rehearsed), likely) if some]
     held = [some[::HELD_OUT][:JUDGED] for some in parts]
     apart = len(unlikely) >= 2 * HELD_OUT
     taught = (
@@ -289,17 +290,18 @@ def imitate(
 
     def look() -> tuple[float, float]:
         """Return the nats of what was unlikely, and the mean of these and of what the rest has lost."""
-        each = [fmean(least_likely(model, some, section)) for some in judged if some]
+        each = [fmean(least_likely(model, some, section)) for some in judged]
         return each[0], fmean(max(0.0, nats - start) for nats, start in zip(each, starts, strict=True))
 
     trained = [value for value in model.parameters() if value.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.0, betas=BETAS, weight_decay=0.0)
     order = random.Random(f"{section.seed}/imitation")
-    streams = [endless(some, order) for some in taught if some]
+    streams = [endless(some, order) for some in taught]
+    counts = shares(len(streams))
     renaming = Renaming([row for some in taught for row in some], tokenizer, order)
     size = section.micro_batch or CHUNK
     last, every = (STEPS, EVERY) if apart else (FEW_STEPS, EVERY // 2)
-    starts = [0.0, *(fmean(least_likely(model, some, section)) for some in judged[1:] if some)]
+    starts = [0.0, *(fmean(least_likely(model, some, section)) for some in judged[1:])]
     now, value = look()
     found = replace(found, before=now, after=now)
     best, kept, steps = value, weights(), 0
@@ -307,7 +309,9 @@ def imitate(
     model.train()
     while value >= enough and steps < last:
         drawn = [
-            renaming.another(next(stream)) for stream in streams for _ in range(EPISODES // len(streams))
+            renaming.another(next(stream))
+            for stream, count in zip(streams, counts, strict=True)
+            for _ in range(count)
         ]
         tokens = sum(sum(row.own) for row in drawn)
         optimizer.zero_grad(set_to_none=True)
@@ -330,10 +334,21 @@ def imitate(
     return found
 
 
+def shares(kinds: int) -> list[int]:
+    """Return the episodes of a step by kind: half are unlikely ones, the other kinds share the rest.
+
+    >>> shares(1), shares(2), shares(3)
+    ([24], [12, 12], [12, 6, 6])
+    """
+    if kinds == 1:
+        return [EPISODES]
+    return [EPISODES // 2, *[EPISODES // 2 // (kinds - 1)] * (kinds - 1)]
+
+
 def rate_at(step: int, last: int) -> float:
     """Return the factor of the learning rate at a step, from 1: up, level, and down.
 
-    >>> [round(rate_at(step, 240), 2) for step in (1, 10, 144, 192, 240)]
+    >>> [round(rate_at(step, 400), 2) for step in (1, 10, 240, 320, 400)]
     [0.1, 1.0, 1.0, 0.51, 0.01]
     """
     return min(1.0, step / RISE, (last - step + 1) / (DECAY * last))
