@@ -193,7 +193,7 @@ def why_demonstrated(study: Study, capability_id: str) -> str:
     """
     verdict = read_verdict(study, capability_id)
     if verdict.warm_start:
-        return verdict.warm_reason
+        return verdict.warm_reason or "its audit says so"
     pilot = read_pilot(study, capability_id)
     if study.settings.training.warm_start == "when_dead" and pilot is not None and pilot.stalls:
         return f"its pilot moved nothing: {pilot.reason}"
