@@ -78,7 +78,7 @@ class PretendServer:
                 self.send_header("Transfer-Encoding", "chunked")
                 self.end_headers()
                 if outer.fault == "endless":
-                    return self.endless()
+                    return self.endless(body)
                 parts = events(body["model"])
                 for place, part in enumerate(parts):
                     if outer.fault == "cut_stream" and place == 2:
@@ -89,8 +89,8 @@ class PretendServer:
                 self.wfile.write(b"0\r\n\r\n")
                 return None
 
-            def endless(self) -> None:
-                part = events("base")[1]
+            def endless(self, body: dict[str, Any]) -> None:
+                part = events(body["model"])[1]
                 self.close_connection = True
                 try:
                     for _ in range(1000):

@@ -15,7 +15,7 @@ import pytest
 from tests.serving.router.conftest import ByWord, Start
 from tests.serving.router.pretend_server import PretendServer
 from trace_assets.serving.router import limits
-from trace_assets.serving.router.decisions import LONGEST_OPENING
+from trace_assets.serving.router.asked import LONGEST_OPENING
 
 ROUTED = {"model": "routed", "messages": [{"role": "user", "content": "cancel"}]}
 

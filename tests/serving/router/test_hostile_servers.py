@@ -138,7 +138,7 @@ SAYS: dict[str, tuple[bytes, int]] = {
     "an answer that is packed": (whole(gzip.compress(b"{}"), b"Content-Encoding: gzip"), 502),
     "500": (whole(b"oops", code=b"500 Internal"), 500),
     "503": (whole(b"{}", b"Retry-After: 9", code=b"503 Busy"), 503),
-    "a redirect": (whole(b"", b"Location: http://evil.example/", code=b"307 Elsewhere"), 307),
+    "a redirect": (whole(b"", b"Location: http://evil.example/", code=b"307 Elsewhere"), 502),
     "no such model": (whole(b'{"error": {"message": "no such model"}}', code=b"404 Not Found"), 404),
     "hop by hop headers": (whole(b"{}", b"Upgrade: h2c", b"Proxy-Authenticate: x", b"TE: x"), 200),
     "beyond ASCII": (whole(b"{}", b"X-Name: caf\xe9"), 200),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -24,6 +24,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trace_assets.errors import InputError, Unavailable, require_extra
 from trace_assets.routing.router import UNNEEDED_COST
 from trace_assets.serving.release.manifest import Release, checked, read_release
+from trace_assets.serving.router.answers import WrongModel
+from trace_assets.serving.router.asked import ROUTED, json_object, read_request, with_model
 from trace_assets.serving.router.decisions import (
     Decider,
     Decision,
@@ -31,19 +33,12 @@ from trace_assets.serving.router.decisions import (
     FittedDecider,
     Refused,
     ServedLabels,
-    conversation_opening,
-    turns_before,
 )
 from trace_assets.serving.router.limits import Bodies, TooMuch, check_request
 from trace_assets.serving.router.upstream import Upstream, handed_back, handed_on
-from trace_assets.untrusted.allowance import TooLarge
-from trace_assets.untrusted.json_text import check_cost, whole_pairs
 
-ROUTED = "routed"
-"""The model that a request names to be routed."""
-HEALTH_SECONDS = 5.0
-MOST_MEMORY = 1 << 30
-"""Bytes that reading a body may take; one is read at a time."""
+HEALTH_SECONDS, LIST_SECONDS = 5.0, 30.0
+"""For the whole answer of the server to a question of the router's own."""
 
 
 class RouterProxy:
@@ -107,19 +102,22 @@ class RouterProxy:
     async def _chat(self, content: bytes, headers: dict[str, str]) -> Response:
         told: dict[str, str] = {}
         try:
-            asked = _asked(content)
+            asked = read_request(content)
+            wrong: WrongModel | None = None
             if asked.opening is not None:
                 decision = await self.decisions.of(asked.opening, headers, asked.turns)
                 # Read once more, rather than held while others are decided on.
-                body = {**(_object(content) or {}), "model": decision.model}
-                content, told = json.dumps(body).encode(), self._told(decision)
+                content, told = with_model(content, decision.model), self._told(decision)
+                wrong = WrongModel(decision.model, self.decisions.models)
             url = f"{self.upstream.base_url}/chat/completions"
             answer = await self.upstream.send("POST", url, headers, content)
-            back = {**handed_back(answer), **told}
+            back = [pair for pair in handed_back(answer) if pair[0] not in told] + [*told.items()]
             if _is_stream(answer.headers.get("content-type", ""), asked.streams):
-                parts = self.upstream.stream(answer, _broken_stream(self.upstream), asked.choices)
-                return StreamingResponse(parts, answer.status_code, back)
-            return Response(await self.upstream.read_object(answer), answer.status_code, back)
+                parts = self.upstream.stream(answer, _stream_error, asked.choices, wrong)
+                return _with_headers(StreamingResponse(parts, answer.status_code), back)
+            return _with_headers(
+                Response(await self.upstream.read_object(answer, wrong), answer.status_code), back
+            )
         except InputError as error:
             return _error(400, str(error), "invalid_request_error")
         except Refused as refused:
@@ -130,15 +128,14 @@ class RouterProxy:
     async def models(self, request: Request) -> Response:
         """List `routed` and what the server lists."""
         try:
-            answer = await self.upstream.send(
-                "GET", f"{self.upstream.base_url}/models", _plain(request), seconds=30.0
+            answer, content = await self.upstream.ask(
+                "GET", f"{self.upstream.base_url}/models", _plain(request), seconds=LIST_SECONDS
             )
-            content = await self.upstream.read(answer)
-            listed = _object(content)
+            listed = json_object(content)
         except (Unavailable, InputError) as error:
             return _error(502, str(error), "upstream_error")
         if answer.status_code != 200 or listed is None or not isinstance(listed.get("data"), list):
-            return Response(content, answer.status_code, handed_back(answer))
+            return _with_headers(Response(content, answer.status_code), handed_back(answer))
         own = {"id": ROUTED, "object": "model", "created": 0, "owned_by": "trace"}
         return JSONResponse({**listed, "object": "list", "data": [own, *listed["data"]]})
 
@@ -148,10 +145,10 @@ class RouterProxy:
         about = {"router": decider.name, "version": decider.version, "choices": list(decider.choices)}
         problem = ""
         try:
-            answer = await self.upstream.send(
+            answer, content = await self.upstream.ask(
                 "GET", f"{self.upstream.base_url}/models", _plain(request), seconds=HEALTH_SECONDS
             )
-            listed = _object(await self.upstream.read(answer)) or {}
+            listed = json_object(content) or {}
             if answer.status_code == 200:
                 rows = listed.get("data")
                 rows = rows if isinstance(rows, list) else []
@@ -188,60 +185,10 @@ def _plain(request: Request) -> dict[str, str]:
     return {"accept-encoding": "identity", **({"authorization": key} if key else {})}
 
 
-class _Asked(NamedTuple):
-    """What the router needs of a request.
-
-    Attributes:
-        opening: What to route it by; None where it names a model.
-        turns: How many replies the conversation holds.
-        choices: How many answers it asks for.
-        streams: Whether it asks for them in pieces.
-    """
-
-    opening: str | None = None
-    turns: int = 0
-    choices: int = 1
-    streams: bool = False
-
-
-def _asked(content: bytes) -> _Asked:
-    """Read a request.
-
-    Raises:
-        InputError: It asks to be routed and holds nothing to route by, or is half a text.
-    """
-    body = _object(content)
-    if body is None:
-        return _Asked()
-    number = body.get("n")
-    choices, streams = number if isinstance(number, int) else 1, bool(body.get("stream"))
-    if body.get("model") != ROUTED:
-        return _Asked(choices=choices, streams=streams)
-    if whole_pairs(content) != content:
-        raise InputError("the request holds half a surrogate pair (\\ud800 to \\udfff), which is no text.")
-    return _Asked(conversation_opening(body), turns_before(body), choices, streams)
-
-
 def _is_stream(content_type: str, asked: bool) -> bool:
     """Tell whether an answer is handed on as it comes, also where the server does not say what it is."""
     kind = content_type.lower()
     return kind.startswith("text/event-stream") or (asked and "json" not in kind)
-
-
-def _object(content: bytes) -> dict[str, Any] | None:
-    """Read a body; None when it is no JSON object.
-
-    Raises:
-        InputError: It would take far more memory than its length.
-    """
-    try:
-        check_cost(content, MOST_MEMORY)
-        found = json.loads(content)
-    except TooLarge:
-        raise InputError("the body's JSON would take too much memory.") from None
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 class _Guard:
@@ -275,10 +222,15 @@ def _error(status: int, message: str, kind: str, headers: dict[str, str] | None 
     return JSONResponse(_error_body(status, message, kind), status, headers)
 
 
-def _broken_stream(upstream: Upstream) -> bytes:
-    message = f"the model server at {upstream.base_url} broke the stream off; what came before is not whole."
+def _stream_error(error: Unavailable) -> bytes:
     # An event that was not sent off is ended first.
-    return b"\n\ndata: " + json.dumps(_error_body(502, message, "upstream_error")).encode() + b"\n\n"
+    return b"\n\ndata: " + json.dumps(_error_body(502, str(error), "upstream_error")).encode() + b"\n\n"
+
+
+def _with_headers(response: Response, headers: Iterable[tuple[str, str]]) -> Response:
+    for name, value in headers:  # some may be there several times (Set-Cookie)
+        response.headers.append(name, value)
+    return response
 
 
 async def _no_route(request: Request, error: Exception) -> Response:
@@ -287,7 +239,8 @@ async def _no_route(request: Request, error: Exception) -> Response:
         f"{request.method} {request.url.path} is not served here; there are POST /v1/chat/completions, "
         "GET /v1/models and GET /health."
     )
-    return _error(status, message, "invalid_request_error")
+    allowed = error.headers if isinstance(error, HTTPException) and error.headers else {}
+    return _error(status, message, "invalid_request_error", {**allowed})
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

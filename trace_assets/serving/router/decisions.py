@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import logging
 import math
 import os
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,7 +107,7 @@ class Decisions:
         if record is not None:
             try:
                 record.parent.mkdir(parents=True, exist_ok=True)
-                record.open("ab").close()
+                _append(record, b"")
             except OSError as error:
                 raise InputError(f"decisions cannot be recorded in {record} ({error.strerror}).") from error
 
@@ -125,8 +128,8 @@ class Decisions:
         if known is None:
             row = await self.decider.decide(text, headers)
             choice = self._chosen(row)
-            known = Decision(key, choice, self.models[choice], row)
-            self._known[key] = known
+            # Of several that were asked at once the first counts for all: a conversation has one adapter.
+            known = self._known.setdefault(key, Decision(key, choice, self.models[choice], row))
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
             remembered = False
@@ -169,13 +172,35 @@ class Decisions:
             self._unrecorded = 0
 
 
+def opening_hash(text: str) -> str:
+    """Return 16 hexadecimal digits that stand for an opening where its text must not be kept."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 def _append(path: Path, line: bytes) -> None:
-    """Write in one go, to a file opened for appending: lines of several processes do not mix."""
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    """Write in one go, to a file opened for appending: lines of several processes do not mix.
+
+    Raises:
+        OSError: It was not written, or half of it was: a disk that fills up takes what fits.
+    """
+    # Not blocking: of a pipe that nobody reads it is said so, and no client waits for it.
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o644)
     try:
-        os.write(file, line)
+        content = b"\n" + line if line and _is_torn(path, os.fstat(file)) else line
+        if content and os.write(file, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     finally:
         os.close(file)
+
+
+def _is_torn(path: Path, about: os.stat_result) -> bool:
+    """Whether a file ends in half a line, which a further one would be joined to."""
+    with suppress(OSError):
+        if stat.S_ISREG(about.st_mode) and about.st_size:
+            with path.open("rb") as file:
+                file.seek(-1, os.SEEK_END)
+                return file.read() != b"\n"
+    return False
 
 
 # Who decides in the proxy: a router that was fitted, or the served base model by its labels' logits.
@@ -218,8 +243,11 @@ class FittedDecider:
 
     async def decide(self, text: str, headers: Mapping[str, str]) -> dict[str, float]:
         """Return choice -> probability."""
-        async with self._turn:
-            (row,) = await asyncio.to_thread(self._router.probabilities, [text])
+        await self._turn.acquire()
+        # A thread cannot be stopped: where the client leaves meanwhile, the next one waits for its end.
+        self._reading = asyncio.ensure_future(asyncio.to_thread(self._router.probabilities, [text]))
+        self._reading.add_done_callback(lambda _: self._turn.release())
+        (row,) = await asyncio.shield(self._reading)
         return row
 
 
@@ -306,8 +334,9 @@ class ServedLabels:
         own = {"content-type": "application/json", "accept-encoding": "identity"}
         if "authorization" in headers:
             own["authorization"] = headers["authorization"]
-        answer = await self._upstream.send("POST", url, own, json.dumps(body).encode(), ASK_SECONDS)
-        content = await self._upstream.read(answer)
+        answer, content = await self._upstream.ask(
+            "POST", url, own, json.dumps(body).encode(), seconds=ASK_SECONDS
+        )
         if answer.status_code != 200:
             raise Refused(answer.status_code, content, answer.headers.get("content-type", "application/json"))
         try:
@@ -318,62 +347,3 @@ class ServedLabels:
         if not isinstance(found, dict):
             raise Unavailable(f"{url} answered with something that is no JSON object.")
         return found
-
-
-# What a conversation is routed by: the text of its first user message, in the forms that clients send.
-
-
-LONGEST_OPENING = 32_768
-"""Characters that a conversation is routed by: some eight thousand tokens, seconds to read at the most."""
-
-
-def conversation_opening(body: dict[str, Any]) -> str:
-    """Return the text of the first user message of a chat request.
-
-    Later messages do not count, so a conversation keeps its adapter while it grows, with no state held. Of a
-    long one the beginning counts.
-
-    Args:
-        body: Body of a request to `/v1/chat/completions`.
-
-    Raises:
-        InputError: There is no user message, or none of its parts is text.
-
-    >>> conversation_opening({"messages": [{"role": "system", "content": "Be brief."},
-    ...                                    {"role": "user", "content": "Cancel K1."}]})
-    'Cancel K1.'
-    """
-    messages = body.get("messages")
-    rows = [row for row in messages if isinstance(row, dict)] if isinstance(messages, list) else []
-    first = next((row for row in rows if row.get("role") == "user"), None)
-    text = "" if first is None else _text(first.get("content"))
-    if not text[:LONGEST_OPENING].strip():
-        raise InputError(
-            "the conversation has no user message with text, so there is nothing to route it by: "
-            "send one, or name a model of the server instead of the routed one."
-        )
-    return text[:LONGEST_OPENING]
-
-
-def turns_before(body: dict[str, Any]) -> int:
-    """Return how many replies of the assistant a request already holds: 0 for a conversation's first."""
-    messages = body.get("messages")
-    return (
-        sum(isinstance(row, dict) and row.get("role") == "assistant" for row in messages)
-        if isinstance(messages, list)
-        else 0
-    )
-
-
-def opening_hash(text: str) -> str:
-    """Return 16 hexadecimal digits that stand for an opening where its text must not be kept."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str))

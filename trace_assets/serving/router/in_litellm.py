@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from trace_assets.errors import InputError, TraceError
-from trace_assets.serving.router.app import ROUTED, RouterName, open_decisions, routing_of_release
-from trace_assets.serving.router.decisions import Refused, conversation_opening, turns_before
+from trace_assets.serving.router.app import RouterName, open_decisions, routing_of_release
+from trace_assets.serving.router.asked import ROUTED, conversation_opening, turns_before
+from trace_assets.serving.router.decisions import Refused
 from trace_assets.serving.router.upstream import Upstream
 
 UPSTREAM, UPSTREAM_KEY, ROUTER = "TRACE_UPSTREAM", "TRACE_UPSTREAM_KEY", "TRACE_ROUTER"

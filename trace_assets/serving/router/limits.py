@@ -31,7 +31,7 @@ HEADER_SECONDS = 10.0
 BODY_SECONDS = 60.0
 """For the whole body."""
 READER_SECONDS = 60.0
-"""How long a client may leave what it was sent unread."""
+"""How long a client may read nothing of what it was sent; one that reads slowly is waited for."""
 
 
 class TooMuch(TraceError):
@@ -99,6 +99,11 @@ def check_request(headers: Headers, names: Collection[str]) -> None:
     """
     if len(headers.raw) > MOST_HEADERS or sum(len(a) + len(b) for a, b in headers.raw) > MOST_HEADER_BYTES:
         raise TooMuch(431, f"a request may have {MOST_HEADERS} headers of {MOST_HEADER_BYTES >> 10} KiB.")
+    if "transfer-encoding" in headers and "content-length" in headers:
+        # Whoever stands in front may have ended the request elsewhere, and sent another's behind it.
+        raise TooMuch(400, "the request tells its length twice (Content-Length and Transfer-Encoding).")
+    if len(headers.getlist("authorization")) > 1:
+        raise TooMuch(400, "the request has two keys (Authorization); send one.")
     hosts = headers.getlist("host")
     if len(hosts) != 1 or not is_known(hosts[0], names):
         raise TooMuch(
@@ -196,7 +201,7 @@ class LimitedConnection(H11Protocol):
 
     def pause_writing(self) -> None:
         """What was sent piles up."""
-        self._unread = self.loop.call_later(READER_SECONDS, self._give_up)
+        self._await_reading()
         super().pause_writing()
 
     def resume_writing(self) -> None:
@@ -213,6 +218,14 @@ class LimitedConnection(H11Protocol):
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
+
+    def _await_reading(self, before: int | None = None) -> None:
+        """Let the client go where it has read nothing; what lies ready becomes less while it reads."""
+        left = self.transport.get_write_buffer_size()
+        if before is not None and left >= before:
+            self._give_up()
+            return
+        self._unread = self.loop.call_later(READER_SECONDS, self._await_reading, left)
 
     def _give_up(self) -> None:
         self.transport.abort()

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
-import msgspec
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.serving.router.answers import StreamEnd, WrongModel, is_whole
 from trace_assets.system.machine import certificates
 
 HOP_BY_HOP = frozenset(
     {
         "connection",
         "content-length",
+        "expect",
         "host",
         "keep-alive",
         "proxy-authenticate",
         "proxy-authorization",
+        "proxy-connection",
         "te",
         "trailer",
         "transfer-encoding",
         "upgrade",
     }
 )
-"""Headers of one connection (RFC 9110, 7.6.1); both sides make their own."""
+"""Headers of one connection (RFC 9110, 7.6.1), beside those that its `Connection` names; both sides make
+their own. What is expected of this endpoint (`Expect`) is answered here."""
 READ_SECONDS = 900.0
 """A long answer that is not streamed says nothing until it is whole."""
 LONGEST = 64 << 20
 """Bytes of an answer that is not streamed."""
-KEEPALIVE_SECONDS = 2.0
-"""Shorter than servers keep an idle connection (uvicorn: 5 s): none is used that is just being closed."""
 
 
 class Upstream:
@@ -67,7 +66,10 @@ class Upstream:
         self.base_url = f"{self.root}/v1"
         self.client = httpx.AsyncClient(
             timeout=httpx.Timeout(READ_SECONDS, connect=10.0),
-            limits=httpx.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
+            # A connection for each request: what a server says beyond the end of an answer, a body that is
+            # longer than it told, say, would be read as the answer to the next request on it.
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            headers={"connection": "close"},
             follow_redirects=False,
             trust_env=False,
             verify=certificates(False),
@@ -91,7 +93,8 @@ class Upstream:
             seconds: How long the server may be silent; None takes `READ_SECONDS`.
 
         Raises:
-            Unavailable: The server is not to be reached, ended the connection, or packed its answer.
+            Unavailable: The server is not to be reached, ended the connection, packed its answer, or sends
+                whoever asks elsewhere.
         """
         request = self.client.build_request(
             method,
@@ -105,12 +108,44 @@ class Upstream:
             answer = await self.client.send(request, stream=True)
         except httpx.HTTPError as error:
             raise self.fault(error) from error
+        if 300 <= answer.status_code < 400:
+            await answer.aclose()
+            # Neither followed nor handed on: clients would send the conversation wherever it says.
+            raise Unavailable(
+                f"the model server at {self.base_url} answers with a redirect (status {answer.status_code}), "
+                "which is not followed: give --upstream the address of the server itself."
+            )
         if answer.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
             await answer.aclose()
             raise Unavailable(
                 f"the model server at {self.base_url} packs its answers, which nobody asked for."
             )
         return answer
+
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes = b"", *, seconds: float
+    ) -> tuple[httpx.Response, bytes]:
+        """Send a question of the router's own and return the answer and its body.
+
+        Args:
+            method: HTTP method.
+            url: Full address.
+            headers: What is sent.
+            content: Body.
+            seconds: For all of it, however the answer drips in.
+
+        Raises:
+            Unavailable: As of `send` and `read`, or it was not whole in time.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self.send(method, url, headers, content, seconds)
+                return answer, await self.read(answer)
+        except TimeoutError:
+            raise Unavailable(
+                f"the model server at {self.base_url} did not answer in {seconds:g} s; see whether it runs, "
+                "and ask again."
+            ) from None
 
     async def read(self, answer: httpx.Response) -> bytes:
         """Return the whole body as it came over the wire, and close the answer.
@@ -132,13 +167,20 @@ class Upstream:
         finally:
             await answer.aclose()
 
-    async def read_object(self, answer: httpx.Response) -> bytes:
+    async def read_object(self, answer: httpx.Response, wrong: WrongModel | None = None) -> bytes:
         """Return the body as `read` does; of a success no less than a whole JSON object.
 
+        Args:
+            answer: From `send`.
+            wrong: Of a routed request, which other model's answer this may not be.
+
         Raises:
-            Unavailable: It broke off, whether the connection tells so or the body alone.
+            Unavailable: It broke off, whether the connection tells so or the body alone; or it is another
+                model's.
         """
         content = await self.read(answer)
+        if answer.is_success and wrong is not None and (other := wrong.named_in(content)):
+            raise self.not_asked_for(other, wrong)
         if answer.is_success and not is_whole(content):
             raise Unavailable(
                 f"the answer of the model server at {self.base_url} is no whole JSON object: it broke off, "
@@ -146,23 +188,45 @@ class Upstream:
             )
         return content
 
-    async def stream(self, answer: httpx.Response, broken: bytes, choices: int = 1) -> AsyncIterator[bytes]:
+    async def stream(
+        self,
+        answer: httpx.Response,
+        said: Callable[[Unavailable], bytes],
+        choices: int = 1,
+        wrong: WrongModel | None = None,
+    ) -> AsyncIterator[bytes]:
         """Yield the body as it comes, a line as soon as it is whole.
 
         Args:
             answer: From `send`; closed at the end, also when the reader leaves.
-            broken: What is said last when the server breaks off, or ends before the answer does.
+            said: Puts into an event what is said last when the server breaks off, ends before the answer
+                does, or answers with another model.
             choices: How many were asked for.
+            wrong: Of a routed request, which other model's answer this may not be.
         """
-        end = StreamEnd(choices)
+        end = StreamEnd(choices, wrong if answer.is_success else None)
         try:
             with suppress(httpx.HTTPError):
                 async for part in answer.aiter_raw():
-                    yield end.feed(part)
-            yield end.rest if end.whole else broken
+                    told = end.feed(part)
+                    if end.other and wrong is not None:
+                        yield said(self.not_asked_for(end.other, wrong))
+                        return
+                    yield told
+            server = f"the model server at {self.base_url}"
+            broken = Unavailable(f"{server} broke the stream off; what came before is not whole.")
+            yield end.rest if end.whole else said(broken)
         finally:
             with suppress(httpx.HTTPError):
                 await answer.aclose()
+
+    def not_asked_for(self, other: str, wrong: WrongModel) -> Unavailable:
+        """Return the sentence for an answer that another model gave."""
+        return Unavailable(
+            f"the model server at {self.base_url} answered as '{other[:80]}' where '{wrong.model}' was asked "
+            "for: it does not serve that one, or takes no heed of the name; see /health, and start it with "
+            "every model of the release."
+        )
 
     def fault(self, error: httpx.HTTPError) -> Unavailable:
         """Return the sentence for a failure; it names the address and the kind, never a header."""
@@ -184,124 +248,22 @@ def handed_on(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
 
     No encoding is asked for: of a packed answer nobody could tell here whether it is whole.
     """
-    kept = {name.lower(): value for name, value in headers if name.lower() not in HOP_BY_HOP}
+    kept: dict[str, str] = {}
+    for name, value in _end_to_end(headers):
+        between = "; " if name == "cookie" else ", "
+        kept[name] = f"{kept[name]}{between}{value}" if name in kept else value
     return {**kept, "accept-encoding": "identity"}
 
 
-def handed_back(answer: httpx.Response) -> dict[str, str]:
+def handed_back(answer: httpx.Response) -> list[tuple[str, str]]:
     """Return the headers of a server's answer that the client gets."""
-    every = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw)
-    return {name.lower(): value for name, value in every if name.lower() not in HOP_BY_HOP}
+    return _end_to_end(
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.headers.raw
+    )
 
 
-# Whether a model server said all of an answer: what it says last, where the connection's end tells nothing.
-#
-# A body without a length ends with the connection, so a server that dies in the middle of it ends it as one
-# that is done does. Clients, OpenAI's own among them, take such a stream for the whole answer.
-
-
-_LINE_END = re.compile(rb"\r\n|\n|\r")
-_LONGEST_LINE = 1 << 18
-"""Bytes of a line that is looked into; a piece of an answer has some hundred."""
-_MARKS = (b'"finish_reason"', b'"error"')
-"""What a piece holds that ends a choice, or the stream; the others are not parsed."""
-
-
-class StreamEnd:
-    r"""Follows an event stream as it passes, and knows at its end whether that was one.
-
-    A stream is whole with `[DONE]`; without it where every choice that was asked for has its finish_reason;
-    and where it says itself that it failed. A line is handed on when it is whole: half of one, with an error
-    behind it, would be an event that no client can read.
-
-    Args:
-        choices: How many were asked for.
-
-    >>> end = StreamEnd()
-    >>> end.feed(b'data: {"choices": []}\n\ndata: [DO'), end.whole
-    (b'data: {"choices": []}\n\n', False)
-    >>> end.feed(b"NE]"), end.whole, end.rest
-    (b'', True, b'data: [DONE]')
-    """
-
-    def __init__(self, choices: int = 1) -> None:
-        self._choices = max(1, choices)
-        self._ended: set[int] = set()
-        self._waiting: set[int] = set()
-        self._line = b""
-        self._passed = self._after_cr = self._done = False
-
-    def feed(self, part: bytes) -> bytes:
-        """Take the next bytes, however they are cut; return what is to be handed on."""
-        lines = _LINE_END.split(part[1:] if self._after_cr and part.startswith(b"\n") else part)
-        self._after_cr = part.endswith(b"\r") or (self._after_cr and not part)
-        held, passed = self._line, self._passed
-        for place, line in enumerate(lines):
-            if place:
-                self._end_line()
-            self._line += line
-        if passed and len(lines) == 1:  # in the middle of a line that is too long to be looked into
-            self._line = b""
-            return part
-        if len(self._line) > _LONGEST_LINE:
-            told, self._line, self._passed = held + part, b"", True
-            return told
-        return (held + part)[: len(held) + len(part) - len(self._line)]
-
-    def _end_line(self) -> None:
-        line, passed = self._line, self._passed
-        self._line, self._passed = b"", False
-        if not line and not passed:  # an empty line sends the event off: before, a client has not seen it
-            self._ended |= self._waiting
-            self._waiting = set()
-        if passed or not line.startswith(b"data:"):
-            return
-        self._done = self._done or _says_done(line)
-        if any(mark in line for mark in _MARKS):
-            self._note(line.removeprefix(b"data:"))
-
-    def _note(self, data: bytes) -> None:
-        try:
-            piece = msgspec.json.decode(data)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(piece, dict):
-            return
-        self._done = self._done or bool(piece.get("error"))
-        rows = piece.get("choices")
-        for row in rows if isinstance(rows, list) else ():
-            if isinstance(row, dict) and row.get("finish_reason"):
-                index = row.get("index", 0)
-                self._waiting.add(index if isinstance(index, int) else 0)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the stream may end here."""
-        return self._done or _says_done(self._line) or len(self._ended) >= self._choices
-
-    @property
-    def rest(self) -> bytes:
-        """What was held back at the end, where that is a line of its own; half an event is nobody's."""
-        return self._line if self.whole else b""
-
-
-def _says_done(line: bytes) -> bool:
-    return line.startswith(b"data:") and line[5:].strip() == b"[DONE]"
-
-
-def is_whole(body: bytes) -> bool:
-    """Tell whether an answer that was not streamed is the JSON object that it should be, to its last brace.
-
-    >>> [is_whole(body) for body in (b'{"choices": []}', b'{"choices": [', b"", b'{"logprob": NaN}')]
-    [True, False, False, True]
-    """
-    try:
-        msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        return True
-    except (ValueError, RecursionError):
-        pass
-    try:  # some servers write numbers that are none, as Python's own parser takes them
-        found: Any = json.loads(body) if b"NaN" in body or b"Infinity" in body else None
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict)
+def _end_to_end(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    pairs = [(name.lower(), value) for name, value in headers]
+    named = (word for name, value in pairs if name == "connection" for word in value.split(","))
+    dropped = HOP_BY_HOP | {word.strip().lower() for word in named}
+    return [pair for pair in pairs if pair[0] not in dropped]
