@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from tests.truth.readings import TABLES
@@ -20,7 +20,14 @@ from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select
 from trace_assets.diagnosis.triage import RULES, Known, triage
-from trace_assets.records import Capability, FailureCause, Task, Trajectory
+from trace_assets.records import (
+    Capability,
+    FailureCause,
+    ProposedFinding,
+    SingleLack,
+    Task,
+    Trajectory,
+)
 from trace_assets.settings import ContrastSection, Discovery, Selection
 
 Explainer = Callable[[Diagnosed], list[FailureCause]]
@@ -119,32 +126,43 @@ def diagnose(name: str, trajectories: Sequence[Trajectory], tasks: Sequence[Task
     }
     demands = {name: task.expected_actions for name, task in known.tasks.items() if task.has_expected}
     analyst = tried.analyst(domain, Facts(trajectories, known.tasks).policy.text, demands)
-    capabilities = analyst.discover([one for one in trajectories if one.trajectory_id in usable])
+    own = [one for one in trajectories if one.trajectory_id in usable]
+    capabilities, rows_of_null, singles, as_if_single = _discovered(analyst, own)
     labels = analyst.label([one.blind() for one in trajectories], capabilities)
     matrix = LabelMatrix.build(labels, counted, target)
     contrasts = contrast_matrix(matrix, ContrastSection(), target, considered=considered_tests(capabilities))
-    nulls = {target: partial(_null, analyst, trajectories, usable, matrix, capabilities)}
+    nulls = {target: partial(_null, rows_of_null, matrix, capabilities)}
     selected = select(contrasts, capabilities, labels, counted, Selection(), nulls=nulls)
     by_id = {task.task_id: task for task in tasks}
-    diagnosed = Diagnosed(trajectories, rows, capabilities, labels, contrasts, selected, by_id)
+    diagnosed = Diagnosed(
+        trajectories, rows, capabilities, labels, contrasts, selected, by_id, singles=singles
+    )
     as_if = [triage([as_failed(one)], rules=rules, known=known)[0] for one in trajectories if one.success]
-    accused = Diagnosed(trajectories, as_if, capabilities, labels, contrasts, selected, by_id)
+    accused = replace(diagnosed, triage=as_if, singles=as_if_single)
     explainer = _without(domain) if domain and tried.explainer is explain else tried.explainer
     return Outcome(name, target, diagnosed, explainer(diagnosed), explainer(accused))
 
 
+def _discovered(
+    analyst: Analyst, runs: Sequence[Trajectory]
+) -> tuple[list[Capability], list[ProposedFinding], list[SingleLack], list[SingleLack]]:
+    """Return candidates, what they were picked among, and lacks of single failures, then of successes.
+
+    The last are those of each success as if it alone had failed. Of a model there are candidates alone.
+    """
+    if not isinstance(analyst, DetectorAnalyst) or len({one.success for one in runs} - {None}) < 2:
+        return analyst.discover(runs), [], [], []
+    pool = analyst.pool(runs)
+    found = analyst.picked(pool, runs)
+    return found.capabilities, found.findings, found.singles, analyst.singles(pool, runs, as_if=True)
+
+
 def _null(
-    analyst: Analyst,
-    trajectories: Sequence[Trajectory],
-    usable: Collection[str],
-    matrix: LabelMatrix,
-    capabilities: Sequence[Capability],
-    upto: float,
+    rows: Sequence[ProposedFinding], matrix: LabelMatrix, capabilities: Sequence[Capability], upto: float
 ) -> Null:
     """Return what shuffled outcomes come to, as the stage has it; of a model's candidates as they stand."""
     findings = Findings.of_candidates(matrix)
-    if isinstance(analyst, DetectorAnalyst):
-        _, rows = analyst.discover_among([one for one in trajectories if one.trajectory_id in usable])
+    if rows:
         findings = Findings.of_tables(matrix, rows, capabilities, Discovery())
     return chance_null(matrix, findings, ContrastSection(), Selection(), upto)
 

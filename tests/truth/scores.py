@@ -10,7 +10,10 @@ from tests.truth.clusters import about, names
 from tests.truth.grades import Grade, grade_labels, tools_of
 from tests.truth.outcome import Outcome
 from tests.truth.readings import PassedReading, Reading, Readings, last_of
-from trace_assets.records import Contrast, FailureCause, SelectedCapability
+from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.failure_causes import words_of
+from trace_assets.diagnosis.single_lacks import as_label
+from trace_assets.records import Contrast, FailureCause, SelectedCapability, SingleLack
 from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
 
@@ -337,20 +340,26 @@ def score_causes(outcomes: Sequence[Outcome], readings: Readings) -> CauseScore:
         tools = tools_of(outcome)
         what = {one.capability_id: about(one, tools) for one in outcome.diagnosed.capabilities}
         labels = {(one.trajectory_id, one.capability_id): one for one in outcome.diagnosed.labels}
+        alone = {named(one): as_label(one) for one in outcome.diagnosed.singles}
         last = {one.trajectory_id: last_of(one.messages) for one in outcome.diagnosed.trajectories}
         for cause in outcome.causes:
             reading = readings.failed.get(cause.trajectory_id)
             if reading is None:
                 continue
             said = frozenset[str]()
-            if cause.capability in what:
-                label = labels.get((cause.trajectory_id, cause.capability))
+            single = alone.get(named(cause))
+            if cause.capability in what or single is not None:
+                label = labels.get((cause.trajectory_id, cause.capability or ""))
+                meant = what.get(cause.capability or "")
+                if single is not None:
+                    label, meant = single[0], about(single[1], tools)
+                assert meant is not None
                 said = frozenset(
                     key
                     for key in reading.named
                     if names(
                         key,
-                        what[cause.capability],
+                        meant,
                         evidence=label.evidence if label else (),
                         seen=reading.seen,
                         decisive=reading.decisive,
@@ -368,9 +377,9 @@ def score_causes(outcomes: Sequence[Outcome], readings: Readings) -> CauseScore:
         first=share(not said.isdisjoint(reading.first) for reading, _, said, _ in agents),
         sinking=share(not said.isdisjoint(reading.sinking) for reading, _, said, _ in agents),
         named=share(not said.isdisjoint(reading.named) for reading, _, said, _ in agents),
-        silent=share(cause.capability is None for _, cause, _, _ in agents),
+        silent=share(not is_named(cause) for _, cause, _, _ in agents),
         accused=share(cause.party != "agent" for cause in accused),
-        blamed=share(cause.capability is not None for cause in accused),
+        blamed=share(is_named(cause) for cause in accused),
         by_confidence={
             level: share(
                 cause.party == reading.fault
@@ -381,6 +390,21 @@ def score_causes(outcomes: Sequence[Outcome], readings: Readings) -> CauseScore:
             for level in confidences
         },
     )
+
+
+def named(row: FailureCause | SingleLack) -> tuple[str, str, str]:
+    """Return by what a cause without a candidate is known as a lack of one run: run, family and words."""
+    if isinstance(row, FailureCause):
+        return (row.trajectory_id, row.rule, row.words)
+    return (row.trajectory_id, row.detector, words_of(*as_label(row)))
+
+
+def is_named(cause: FailureCause) -> bool:
+    """Tell whether a lack is named for a run, a candidate or one that it has nearly alone."""
+    return cause.capability is not None or cause.rule in _FAMILIES
+
+
+_FAMILIES = frozenset(family.name for family in FAMILIES)
 
 
 def apart(read: int | None, said: int | None, last: int | None) -> float:

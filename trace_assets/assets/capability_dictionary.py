@@ -17,6 +17,7 @@ from trace_assets.records import (
     LackCause,
     Proposal,
     ProposedFinding,
+    SingleLack,
     Trajectory,
 )
 from trace_assets.report.asset_report.diagnosis import dictionary_report
@@ -45,7 +46,7 @@ class _Model:
 @asset(
     "capability_dictionary",
     group="diagnosis",
-    records=(Capability, Proposal, ProposedFinding, FurtherReading),
+    records=(Capability, Proposal, ProposedFinding, SingleLack, FurtherReading),
     deps=["tasks", "trajectories", "triage", "suspect_tasks", "config/triage", "config/discovery"],
     checks={"discovery_complete": "Every discovery pass was read, and the proposals were merged."},
     blocking=["discovery_complete"],
@@ -61,10 +62,12 @@ def discover(study: Study) -> StageResult:
     groups, who = by_target(trajectories), study.settings.discovery.analyst
     found: list[Capability] = []
     findings: list[ProposedFinding] = []
+    singles: list[SingleLack] = []
     if who in ("detectors", "both"):
         for target, group in groups.items():
-            picked, among = open_detectors(study, target, proposing=True).discover_among(group)
-            found, findings = [*found, *picked], [*findings, *among]
+            own = open_detectors(study, target, proposing=True).discover_among(group)
+            found, findings = [*found, *own.capabilities], [*findings, *own.findings]
+            singles += own.singles
     model = _ask_model(study, groups, found) if who in ("model", "both") else _Model()
     found += model.capabilities
     if half:
@@ -72,6 +75,7 @@ def discover(study: Study) -> StageResult:
     study.store.write(model.proposals, Proposal)
     study.store.write(model.readings, FurtherReading)
     study.store.write(findings, ProposedFinding)
+    study.store.write(singles, SingleLack)
     version = study.store.write(found, Capability)
     return StageResult(
         version,

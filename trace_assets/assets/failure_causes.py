@@ -24,6 +24,7 @@ from trace_assets.records import (
     Proposal,
     Repair,
     SelectedCapability,
+    SingleLack,
     Task,
     ToldTask,
     Trajectory,
@@ -83,7 +84,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
         (label for label in store.read(Label) if label.label == "LACKING"), store.read(Consensus)
     )
     contrasts, selected = store.read(Contrast), store.read(SelectedCapability)
-    proposals = store.read(Proposal)
+    proposals, singles = store.read(Proposal), store.read(SingleLack)
     judged = {(row.trajectory_id, row.capability_id): row for row in store.read(LackCause)}
     tried = ("decisive", "not decisive")
     repaired = {
@@ -103,6 +104,7 @@ def diagnosed_targets(study: Study) -> Sequence[Diagnosed]:
             repaired=repaired,
             judged=judged,
             proposals=[one for one in proposals if one.target == target],
+            singles=[one for one in singles if one.target == target],
         )
         for target, rows in sorted(triage.items())
     ]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.expected.diffs import action_diffs
-from trace_assets.diagnosis.failure_causes import tool_use
 from trace_assets.diagnosis.llm.triage import ModelTriage
 from trace_assets.diagnosis.overrides import overruled, sound_tasks
+from trace_assets.diagnosis.tool_use import tool_use
 from trace_assets.diagnosis.triage import Known, triage
 from trace_assets.records import ActionDiff, Task, ToldTask, ToolUse, Triage
 from trace_assets.report.asset_report.rollouts import triage_report

@@ -7,9 +7,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from trace_assets.code_versions import code_version
@@ -18,8 +19,17 @@ from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding
 from trace_assets.diagnosis.detectors.lineage import label_with
 from trace_assets.diagnosis.detectors.policy_text import shown_policy
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
+from trace_assets.diagnosis.single_lacks import single_lacks
 from trace_assets.errors import InputError
-from trace_assets.records import Capability, Label, Message, ProposedFinding, ToolSpec, Trajectory
+from trace_assets.records import (
+    Capability,
+    Label,
+    Message,
+    ProposedFinding,
+    SingleLack,
+    ToolSpec,
+    Trajectory,
+)
 from trace_assets.settings import Discovery
 
 DETECTORS = "detectors"
@@ -29,6 +39,20 @@ SAMPLE = 8
 
 _MESSAGES = TypeAdapter(tuple[Message, ...])
 _BY_NAME: Mapping[str, Detector] = {detector.name: detector for detector in FAMILIES}
+
+
+class Discovered(NamedTuple):
+    """What discovery comes to.
+
+    Attributes:
+        capabilities: Candidates, the best first.
+        findings: All that they were picked among.
+        singles: What single failures lack beside them.
+    """
+
+    capabilities: list[Capability]
+    findings: list[ProposedFinding]
+    singles: list[SingleLack]
 
 
 class DetectorAnalyst:
@@ -85,24 +109,26 @@ class DetectorAnalyst:
         Raises:
             InputError: The trajectories are of several targets.
         """
-        return self.discover_among(trajectories)[0]
+        return self.discover_among(trajectories).capabilities
 
-    def discover_among(
-        self, trajectories: Sequence[Trajectory]
-    ) -> tuple[list[Capability], list[ProposedFinding]]:
-        """Return candidates as `discover` does, and beside them all findings that they were picked among."""
+    def discover_among(self, trajectories: Sequence[Trajectory]) -> Discovered:
+        """Return candidates as `discover` does, what they were picked among, and lacks of single failures."""
         target = _target(trajectories)
         passed = [trajectory.success for trajectory in trajectories]
         if target is None or not (True in passed and False in passed):
-            return [], []
-        pool = self.pool(trajectories)
-        outcome = np.array([-1 if one is None else int(one) for one in passed])
+            return Discovered([], [], [])
+        return self.picked(self.pool(trajectories), trajectories)
+
+    def picked(self, pool: Pool, trajectories: Sequence[Trajectory]) -> Discovered:
+        """Return what `discover_among` does, from a pool of these trajectories."""
+        target = trajectories[0].target
+        outcome = _outcomes(trajectories)
         chosen = pool.pick(outcome == 1, outcome == 0, self._section)
         considered = pool.considered(outcome == 1, outcome == 0, self._section)
         order = sorted(range(len(trajectories)), key=lambda place: trajectories[place].trajectory_id)
         hashed = trajectories_hash(trajectories[place].trajectory_id for place in order)
         findings = pool.findings(self._section.support(int((outcome == 0).sum())))
-        return (
+        return Discovered(
             [_capability(pool, row, target, trajectories, self.name, considered) for row in chosen],
             [
                 ProposedFinding(
@@ -119,7 +145,19 @@ class DetectorAnalyst:
                 )
                 for row in findings
             ],
+            self.singles(pool, trajectories),
         )
+
+    def singles(
+        self, pool: Pool, trajectories: Sequence[Trajectory], *, as_if: bool = False
+    ) -> list[SingleLack]:
+        """Return what single failures lack beside candidates; see `single_lacks`, also for `as_if`."""
+        outcome = _outcomes(trajectories)
+        chosen = pool.pick(outcome == 1, outcome == 0, self._section)
+        found = single_lacks(pool, outcome == 1, outcome == 0, chosen, as_if=as_if)
+        return [
+            _single(pool, row, number, trajectories[column], counts) for column, number, row, counts in found
+        ]
 
     def pool(self, trajectories: Sequence[Trajectory]) -> Pool:
         """Return all proposals with their labels on trajectories of one target, made without outcomes."""
@@ -166,6 +204,11 @@ class DetectorAnalyst:
         ]
 
 
+def _outcomes(trajectories: Sequence[Trajectory]) -> NDArray[np.int64]:
+    """Return 1 for what passed, 0 for what failed, -1 for what was not judged."""
+    return np.array([-1 if one.success is None else int(one.success) for one in trajectories])
+
+
 def _target(trajectories: Sequence[Trajectory]) -> str | None:
     targets = sorted({trajectory.target for trajectory in trajectories})
     if len(targets) > 1:
@@ -206,6 +249,24 @@ def _capability(
         proposed_by=tuple(lacking[:SAMPLE]),
         n_proposals=len(lacking),
         n_considered=considered,
+    )
+
+
+def _single(pool: Pool, row: int, number: int, run: Trajectory, counts: tuple[int, int]) -> SingleLack:
+    proposal, detector = pool.proposals[row], pool.detectors[row]
+    finding = label_with(detector, Transcript(run.blind()), proposal.args)
+    return SingleLack(
+        trajectory_id=run.trajectory_id,
+        number=number,
+        target=run.target,
+        capability_id=capability_id(run.target, detector.name, proposal),
+        name=proposal.name,
+        detector=detector.name,
+        detector_args=dict(proposal.args),
+        n_lacking=counts[0],
+        n_present=counts[1],
+        evidence=finding.evidence,
+        rationale=finding.rationale,
     )
 
 

@@ -15,9 +15,9 @@ from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.lineage import speaks_of_all
-from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.diffs import in_words
-from trace_assets.diagnosis.thresholds import restates_outcome
+from trace_assets.diagnosis.single_lacks import as_label
+from trace_assets.diagnosis.thresholds import restates_outcome, speaks_against
 from trace_assets.diagnosis.triage import SECOND_LOOK
 from trace_assets.records import (
     ActionDiff,
@@ -29,9 +29,9 @@ from trace_assets.records import (
     LackCause,
     Proposal,
     SelectedCapability,
+    SingleLack,
     Task,
     ToldTask,
-    ToolUse,
     Trajectory,
     Triage,
 )
@@ -56,6 +56,7 @@ class Diagnosed:
             replayed; what was not tried is left out.
         judged: By trajectory and capability, whether a model says that the lack decided the end.
         proposals: What passes over failures named, each with the failures that showed it.
+        singles: What single failures lack that no candidate is.
     """
 
     trajectories: Sequence[Trajectory]
@@ -68,6 +69,7 @@ class Diagnosed:
     repaired: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     judged: Mapping[tuple[str, str], LackCause] = field(default_factory=dict)
     proposals: Sequence[Proposal] = ()
+    singles: Sequence[SingleLack] = ()
 
 
 def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> list[FailureCause]:
@@ -82,7 +84,8 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     it did not decide the end explains nothing. Where a model proposed cases, these come before other lacks
     that decided the end as much, and what arises in fewer runs before what arises in more. Whoever labels
     knows less than whoever proposed (not how runs ended, nor what was expected): where no label explains a
-    failure, it is the candidate that was proposed with this very failure as its witness. Which message
+    failure, it is the candidate that was proposed with this very failure as its witness, and where there is
+    none either, what it lacks in too few runs to be a candidate: then no capability is named. Which message
     decided it is found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
@@ -102,9 +105,15 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     witnesses: dict[str | None, set[str]] = defaultdict(set)
     for proposal in diagnosed.proposals:
         witnesses[proposal.merged_into].update(proposal.trajectories)
+    singles: dict[str, list[SingleLack]] = defaultdict(list)
+    for single in diagnosed.singles:
+        singles[single.trajectory_id].append(single)
     lacks: dict[str, list[Label]] = defaultdict(list)
+    idle = {row.capability_id for row in diagnosed.contrasts if speaks_against(row)}
     for label in diagnosed.labels:
-        if label.label == "LACKING" and label.capability_id in by_id and not _harmless(label, diagnosed):
+        if label.label != "LACKING" or label.capability_id not in by_id or _harmless(label, diagnosed):
+            continue
+        if label.capability_id not in idle or _is_proven(label, diagnosed):
             lacks[label.trajectory_id].append(label)
     causes = []
     for row in diagnosed.triage:
@@ -132,15 +141,21 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
                 label.capability_id,
             ),
         )
+        witnessed = (
+            _witnessed(row.trajectory_id, diagnosed, by_id, rank) if row.fault == "agent" and not own else []
+        )
+        alone = _alone(singles[row.trajectory_id], diffs) if not (own or witnessed) else None
         at = decisive.message(
             one,
-            [(label, by_id[label.capability_id]) for label in own],
+            [alone] if alone is not None else [(label, by_id[label.capability_id]) for label in own],
             _of_user(row, one),
             _shown(row, own, diagnosed),
         )
         if row.fault != "agent" or not own:
             cause = _of_triage(row, at, diffs)
-            witnessed = [] if row.fault != "agent" else _witnessed(row.trajectory_id, diagnosed, by_id, rank)
+            if row.fault == "agent" and alone is not None:
+                found = {"words": words_of(*alone), "source": "rule", "rule": alone[1].detector or ""}
+                cause = cause.model_copy(update=found)
             cause = _of_proposal(cause, by_id[witnessed[0]]) if witnessed else cause
             causes.append(_with_suspicion(cause, row))
             continue
@@ -153,13 +168,25 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             party="agent",
             decisive_message=at,
             capability=label.capability_id,
-            words=f"{capability.name}: {label.rationale}" if label.rationale else capability.name,
+            words=words_of(label, capability),
             confidence="medium" if sure else "low",
             source="model" if label.labeller.startswith("model:") else "rule",
             rule=capability.detector or label.labeller,
         )
         causes.append(_with_suspicion(cause, row))
     return [_with_repair(cause, diagnosed) for cause in causes]
+
+
+def words_of(label: Label, capability: Capability) -> str:
+    """Return in words that a run lacks a capability."""
+    return f"{capability.name}: {label.rationale}" if label.rationale else capability.name
+
+
+def _alone(singles: Sequence[SingleLack], diffs: Sequence[ActionDiff]) -> tuple[Label, Capability] | None:
+    """Return what a run lacks that is no candidate, first what fits how it differs from what is expected."""
+    found = [(one.number, *as_label(one)) for one in singles]
+    best = min(found, key=lambda one: (not fits(one[2], one[1], diffs), one[0]), default=None)
+    return None if best is None else best[1:]
 
 
 def _said(label: Label, diagnosed: Diagnosed) -> LackCause | None:
@@ -207,6 +234,12 @@ def _harmless(label: Label, diagnosed: Diagnosed) -> bool:
     """Say whether a model finds that a lack did not decide the end, and no repair shows the contrary."""
     repaired = diagnosed.repaired.get((label.trajectory_id, label.capability_id))
     return _judged(label, diagnosed) == "no" and repaired is not True
+
+
+def _is_proven(label: Label, diagnosed: Diagnosed) -> bool:
+    """Say whether a repair or a model shows of this very run that a lack decided its end."""
+    repaired = diagnosed.repaired.get((label.trajectory_id, label.capability_id))
+    return repaired is True or _judged(label, diagnosed) == "yes"
 
 
 def settled(labels: Iterable[Label], consensus: Iterable[Consensus]) -> list[Label]:
@@ -368,39 +401,3 @@ def _with_repair(cause: FailureCause, diagnosed: Diagnosed) -> FailureCause:
     if repaired is None:
         return cause
     return cause.model_copy(update={"repaired": repaired, "confidence": "high" if repaired else "low"})
-
-
-# Which tools agents call, and which refuse them: there to be read also when nothing is kept.
-
-
-def tool_use(trajectories: Iterable[Trajectory]) -> list[ToolUse]:
-    """Count the agent's calls and their errors, by target, policy, tool and batch."""
-    counts: dict[tuple[str, str, str, str], list[int]] = defaultdict(lambda: [0] * 5)
-    for one in trajectories:
-        for tool, steps in Transcript(one).by_tool.items():
-            own = [step for step in steps if not step.by_user]
-            if not own:
-                continue
-            errors = sum(step.failed for step in own)
-            unrecovered = own[-1].failed
-            row = counts[one.target, one.policy, tool, one.task_batch]
-            for place, more in enumerate(
-                (1, len(own), errors, unrecovered, unrecovered and one.success is False)
-            ):
-                row[place] += more
-    return [
-        ToolUse(
-            target=target,
-            policy=policy,
-            tool=tool,
-            task_batch=batch,
-            n_runs=runs,
-            n_calls=calls,
-            n_errors=errors,
-            n_unrecovered=open_errors,
-            n_unrecovered_failed=failed,
-        )
-        for (target, policy, tool, batch), (runs, calls, errors, open_errors, failed) in sorted(
-            counts.items()
-        )
-    ]

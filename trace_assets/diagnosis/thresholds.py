@@ -329,3 +329,24 @@ def alone(matrix: LabelMatrix, capability: str, section: Selection) -> Alone | N
         if gap >= section.min_gap and coverage >= section.min_coverage and chance <= CHANCE:
             found.append(Alone(policy, gap, coverage, chance, bad, int(failed.sum())))
     return min(found, key=lambda one: (one.chance, one.policy), default=None)
+
+
+LESS_OFTEN = 0.5
+"""Of the share of failures among the runs that show a capability, the share of those that lack it at which
+lacking it explains no failure."""
+
+
+def speaks_against(row: Contrast) -> bool:
+    """Tell whether runs that lack a capability fail so seldom that lacking it explains none.
+
+    >>> from types import SimpleNamespace as Row
+    >>> few = {"n_failed_lacking": 1, "n_passed_lacking": 4, "n_failed_relevant": 13, "n_passed_relevant": 17}
+    >>> speaks_against(Row(**few)), speaks_against(Row(**few | {"n_failed_lacking": 4}))
+    (True, False)
+    """
+    lacking = row.n_failed_lacking + row.n_passed_lacking
+    failed = row.n_failed_relevant - row.n_failed_lacking
+    shown = failed + row.n_passed_relevant - row.n_passed_lacking
+    if not row.n_passed_lacking or not shown:
+        return False
+    return row.n_failed_lacking / lacking <= LESS_OFTEN * failed / shown

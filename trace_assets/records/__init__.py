@@ -12,6 +12,7 @@ from trace_assets.records.capability import (
     Proposal,
     ProposedFinding,
     ShownTranscript,
+    SingleLack,
 )
 from trace_assets.records.composition import Interference, InterferencePart, SetEffect, SetRule
 from trace_assets.records.contrast import (
@@ -113,6 +114,7 @@ TABLES: tuple[type[Record], ...] = (
     LuckyPass,
     Proposal,
     ProposedFinding,
+    SingleLack,
     FurtherReading,
     Capability,
     BatchCapability,
@@ -247,6 +249,7 @@ __all__ = [
     "SetEffect",
     "SetRule",
     "ShownTranscript",
+    "SingleLack",
     "Split",
     "Stability",
     "Stop",

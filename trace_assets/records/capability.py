@@ -72,6 +72,35 @@ class ProposedFinding(Record):
     """Of the ids of these trajectories."""
 
 
+class SingleLack(Record):
+    """Row of the table `single_lacks`: what a failed run lacks, and too few others for it to be a candidate.
+
+    No success lacks it, and several show it. It explains a run that no candidate explains, and nothing more:
+    it is neither tested nor taught.
+    """
+
+    table: ClassVar[str] = "single_lacks"
+    key: ClassVar[tuple[str, ...]] = ("trajectory_id", "number")
+
+    trajectory_id: str
+    number: int
+    """What the policy says before what runs mostly do, from 0."""
+    target: str
+    capability_id: str
+    """As the candidate would be called; the table `capabilities` has none of this id."""
+    name: str
+    detector: str
+    detector_args: Json = {}
+    """The instance: tools, argument, field, value."""
+    n_lacking: int
+    """Failures of the agent that lack it."""
+    n_present: int
+    """Successes that needed it and show it."""
+    evidence: tuple[int, ...] = ()
+    """Message indices that show it."""
+    rationale: str = ""
+
+
 class Label(Record):
     """Row of the table `labels`: does this trajectory's task need the capability, and was it exercised."""
 
