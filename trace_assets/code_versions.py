@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import trace_assets
 from trace_assets.code_graph import CodeGraph
@@ -252,12 +253,34 @@ def remember() -> None:
     known, file = _remembered(), ROOT / REMEMBERED
     if known.stored == len(known.hashes) or (sys.dont_write_bytecode and not file.parent.is_dir()):
         return
+    if _keep(file, {"hashes": known.hashes}):
+        known.stored = len(known.hashes)
+
+
+def noted(name: str) -> Any:
+    """Return what another process has noted down of this very source under a name; None where none has."""
+    try:
+        found = json.loads((ROOT / REMEMBERED.with_name(name)).read_text(encoding="utf-8"))
+        return found["noted"] if found["of"] == _remembered().of else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def note(name: str, value: object) -> None:
+    """Note something down that follows from the source alone, as `remember` does."""
+    file = ROOT / REMEMBERED.with_name(name)
+    if not sys.dont_write_bytecode or file.parent.is_dir():
+        _keep(file, {"noted": value})
+
+
+def _keep(file: Path, content: Mapping[str, object]) -> bool:
     written = file.with_suffix(f".{os.getpid()}")
     with suppress(OSError):  # as where it was installed by somebody else
         file.parent.mkdir(exist_ok=True)
-        written.write_text(json.dumps({"of": known.of, "hashes": known.hashes}), encoding="utf-8")
+        written.write_text(json.dumps({"of": _remembered().of, **content}), encoding="utf-8")
         written.replace(file)
-        known.stored = len(known.hashes)
+        return True
+    return False
 
 
 @cache

@@ -1,7 +1,8 @@
 """The Dagster door: every asset of the pipeline, for `dagster dev`, `dg` and `trace sync` alike."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import dagster as dg
@@ -10,6 +11,7 @@ from trace_assets.assets.asset import Asset, asset_of
 from trace_assets.code_versions import remember
 from trace_assets.orchestration.configuration import configuration_assets, sandbox_battery
 from trace_assets.orchestration.dagster_asset import dagster_asset
+from trace_assets.orchestration.declarations import note_down, recalled
 from trace_assets.study import Study
 
 ASSETS = (
@@ -22,9 +24,13 @@ ASSETS = (
 """Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 
 
-def pipeline() -> list[Asset]:
-    """Return the assets as they are declared, in pipeline order."""
-    modules = [import_module(f"trace_assets.assets.{name}") for name in ASSETS]
+def load_modules() -> list[ModuleType]:
+    """Return the modules of all assets, in pipeline order: with them comes most of the program."""
+    return [import_module(f"trace_assets.assets.{name}") for name in ASSETS]
+
+
+def declared_in(modules: Iterable[ModuleType]) -> list[Asset]:
+    """Return the assets that some modules declare."""
     found = {
         one.name: one
         for module in modules
@@ -32,6 +38,24 @@ def pipeline() -> list[Asset]:
         if (one := asset_of(value)) is not None and value.__module__ == module.__name__
     }
     return list(found.values())
+
+
+def pipeline() -> list[Asset]:
+    """Return the assets as they are declared, in pipeline order.
+
+    Another process has mostly noted down what this source declares: then the module of an asset is imported
+    when the asset is made, and a command that only looks what is due imports none.
+    """
+    global _pipeline
+    if _pipeline is None:
+        _pipeline = recalled()
+    if _pipeline is None:
+        _pipeline = declared_in(load_modules())
+        note_down(_pipeline)
+    return list(_pipeline)
+
+
+_pipeline: list[Asset] | None = None
 
 
 def stage_assets() -> list[dg.AssetsDefinition]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +15,7 @@ from typer.main import get_command, get_group
 
 from trace_assets.cli.loudness import heartbeat, loudness_options
 from trace_assets.cli.study_folder import is_below_study
+from trace_assets.system.processes import no_collections
 
 CLICK_SUGGESTS = hasattr(click, "NoSuchCommand") or hasattr(click.exceptions, "NoSuchCommand")
 """Newer ones name the nearest command themselves; typer would do so a second time."""
@@ -51,7 +50,7 @@ class LazyCommand(click.Command):
     def load(self) -> click.Command:
         """Import the command."""
         module, _, attribute = self.place.partition(":")
-        with _no_collections():
+        with no_collections():
             found = getattr(import_module(f"trace_assets.cli.{module}"), attribute)
         if isinstance(found, typer.Typer):
             command: click.Command = get_group(found)
@@ -125,19 +124,6 @@ def _take_finite_numbers(command: click.Command) -> None:
             parameter.type = FiniteRange(kind.min, kind.max, kind.min_open, kind.max_open, kind.clamp)
         elif isinstance(kind, click.types.FloatParamType):
             parameter.type = Finite()
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Let the garbage collector rest while modules are imported.
-
-    What they make lives to the end, and looking at all of it again and again is a fifth of that time.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def lazy_group(commands: Sequence[LazyCommand]) -> type[TyperGroup]:

@@ -25,10 +25,7 @@ from trace_assets.cli.options import guard_streams, reader_left
 from trace_assets.cli.study_folder import find_study
 from trace_assets.errors import FULL_DISK, TraceError, Unavailable, plain_interrupts, plain_warnings
 from trace_assets.system.object_address import is_address
-
-SELDOM = (50_000, 20, 20)
-"""When the garbage collector looks, in new objects and rounds. Most of what a command makes lives to its end
-(modules, classes), and looking at it every 700 objects is a tenth of a short command's time."""
+from trace_assets.system.processes import SELDOM
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""

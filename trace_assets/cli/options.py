@@ -324,15 +324,20 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
     if not names:
         return []
     nodes = nodes_of(graph(study))
+    for asset in (name.partition("[")[0] for name in names):
+        if asset not in nodes:
+            every = f"; there are {', '.join(sorted(nodes))}."
+            raise InputError(f"there is no asset '{asset}'{did_you_mean(asset, nodes, every)}")
+    if all(name in nodes and nodes[name].dimension is None for name in names):
+        return [
+            Item(name, "") for name in names
+        ]  # nothing to look up in the history, which takes long to open
     found: list[Item] = []
     with prepare_instance(study.home, to_look=True) as instance:
         scope = Scope(study, names)
         register_batches(instance, study, live=scope.live)
         for name in names:
             asset, bracket, rest = name.partition("[")
-            if asset not in nodes:
-                every = f"; there are {', '.join(sorted(nodes))}."
-                raise InputError(f"there is no asset '{asset}'{did_you_mean(asset, nodes, every)}")
             dimension = nodes[asset].dimension
             keys = [""] if dimension is None else sorted(instance.get_dynamic_partitions(dimension))
             if not bracket:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 import dagster as dg
 
 from trace_assets.assets.asset import Asset, StageCheck, StageResult
-from trace_assets.assets.selected_capabilities import kept_capabilities
 from trace_assets.code_versions import code_version
 from trace_assets.errors import InputError, TraceError
 from trace_assets.orchestration.asset_files import DAMAGED, FILES, ItemFiles, declare, explain
@@ -178,6 +177,8 @@ def _reads(one: Asset, dep: str) -> dg.AssetDep:
 
 def _follow_selection(instance: dg.DagsterInstance, study: Study, _: str) -> None:
     """Make the kept capabilities the keys of their partition: new ones come, dropped ones go."""
+    from trace_assets.assets.selected_capabilities import kept_capabilities
+
     wanted, name = set(kept_capabilities(study)), str(CAPABILITY.name)
     known = set(instance.get_dynamic_partitions(name))
     if wanted - known:

@@ -9,21 +9,11 @@ different, and the next cut-off behind it to hold.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trace_assets.assets.asset import StageResult
-from trace_assets.assets.contrast import estimate_contrast
-from trace_assets.assets.environment import write_capability_environment
-from trace_assets.assets.environment_verdict import write_curriculum, write_verdict
-from trace_assets.assets.labels import write_batch_capabilities
-from trace_assets.assets.learnability import write_learnability
-from trace_assets.assets.policy_contrast import contrast_policies, write_drift
-from trace_assets.assets.routing import write_trials
-from trace_assets.assets.selected_capabilities import kept_capabilities, select_capabilities, write_spec
-from trace_assets.assets.target_contract import write_decision_patterns
 from trace_assets.orchestration.instance import CAPABILITY
 from trace_assets.orchestration.planner import Item, Planner, Step
 from trace_assets.records import SelectedCapability
@@ -31,20 +21,13 @@ from trace_assets.store import Home
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 
-REHEARSED: Mapping[str, Callable[[Study, str], StageResult]] = {
-    "batch_capabilities": write_batch_capabilities,
-    "contrast": lambda study, _: estimate_contrast(study),
-    "selected_capabilities": lambda study, _: select_capabilities(study),
-    "capability_spec": write_spec,
-    "decision_patterns": write_decision_patterns,
-    "environment": write_capability_environment,
-    "environment_verdict": write_verdict,
-    "curriculum": lambda study, _: write_curriculum(study),
-    "routing_trials": lambda study, _: write_trials(study),
-    "drift": lambda study, _: write_drift(study),
-    "policy_contrast": lambda study, _: contrast_policies(study),
-    "learnability": write_learnability,
-}
+REHEARSED = frozenset(
+    {
+        *("batch_capabilities", "contrast", "selected_capabilities", "capability_spec", "decision_patterns"),
+        *("environment", "environment_verdict", "curriculum", "routing_trials", "drift", "policy_contrast"),
+        "learnability",
+    }
+)
 """Light assets whose content is found out by making them."""
 CUT_OFFS = frozenset(
     {
@@ -84,7 +67,10 @@ class _Rehearsal:
     """Supposes of one item after the other that it was made, and looks what is due then."""
 
     def __init__(self, planner: Planner, study: Study, steps: Sequence[Step]) -> None:
+        from trace_assets.definitions import pipeline
+
         self.planner, self.study = planner, study
+        self.declared = {one.name: one for one in pipeline()}
         self.first = {step.item for step in steps}
         self.unknown: set[Item] = set()
         """Items whose new content is not known."""
@@ -119,6 +105,8 @@ class _Rehearsal:
             version = f"supposed {item}"
         self.planner.suppose(item, version)
         if item.asset == "selected_capabilities" and item not in self.unknown:
+            from trace_assets.assets.selected_capabilities import kept_capabilities
+
             kept = kept_capabilities(self.study)
             if self.study.store.has(SelectedCapability):
                 self.planner.supposed_keys[str(CAPABILITY.name)] = kept
@@ -136,11 +124,13 @@ class _Rehearsal:
 
     def _make(self, item: Item) -> str | None:
         """Make an item on the copy and return its version, None where it is not made."""
-        work = REHEARSED.get(item.asset)
-        if work is None or (item.asset == "environment" and self.study.settings.synthesis.writer != "recipe"):
+        if item.asset not in REHEARSED or (
+            item.asset == "environment" and self.study.settings.synthesis.writer != "recipe"
+        ):
             return None
         with suppress(Exception):  # the sync will say what is wrong; here it is only not known
-            return work(self.study, item.partition).version
+            one = self.declared[item.asset]
+            return one.work(self.study, *([item.partition] if one.partitions else [])).version
         return None
 
 

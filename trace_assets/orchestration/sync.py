@@ -36,7 +36,7 @@ def open_pool(study: Study, jobs: int | None = None) -> Pool:
     """
     if study.settings.cluster.engine == "local" or jobs == 0:
         width = min(2, whole_cores()) if jobs is None else max(1, jobs)
-        return WorkerPool(width, ("trace_assets.definitions",))
+        return WorkerPool(width, ("trace_assets.orchestration.loaded_ahead",))
     from trace_assets.orchestration.cluster.ray_pool import RayPool
 
     pool = RayPool(study.settings.cluster, jobs)

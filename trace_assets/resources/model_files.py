@@ -15,8 +15,6 @@ from trace_assets.store.content import folder_version, text_version
 from trace_assets.store.manifest import Manifest, manifest_of
 from trace_assets.study import Study
 from trace_assets.training.base_folder import check_folder
-from trace_assets.training.checkpoints import adapter_id
-from trace_assets.training.demo_agent.pretraining import RECIPE_FILE
 
 ADAPTERS = {
     **{"adapter": "", "mixed_adapter": "mixed"},
@@ -43,6 +41,8 @@ def whole_base(study: Study, base: BaseCheckpoint) -> Path:
     listed = listed_in(manifest, folder)
     names = [str(manifest.path(name).relative_to(folder)) for name in listed] or _names(folder)
     if folder.is_relative_to(study.home.path):
+        from trace_assets.training.demo_agent.pretraining import RECIPE_FILE
+
         names = [name for name in names if name != RECIPE_FILE]
     found = _content(folder, lambda: folder_version(folder, names))
     if found != base.base_id:
@@ -68,6 +68,8 @@ def whole_adapter(study: Study, adapter: Adapter) -> Path:
         InputError: It is gone, or is another one.
     """
     folder = study.home.path / adapter.path
+    from trace_assets.training.checkpoints import adapter_id
+
     found = _content(folder, lambda: adapter_id(folder)) if folder.is_dir() else "gone"
     if found != adapter.adapter_id:
         what = "is gone" if found == "gone" else f"was altered: it is {found} instead of {adapter.adapter_id}"

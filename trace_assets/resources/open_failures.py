@@ -6,14 +6,16 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from trace_assets.diagnosis.contrast import in_first_half
-from trace_assets.diagnosis.llm.further import Open, unexplained
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, FurtherReading, Label, LackCause, TrajectoryHead
-from trace_assets.resources.analysts import counted_outcomes
 from trace_assets.settings import Discovery
 from trace_assets.study import Study
+
+# Every sync asks whether there are any; where rules alone read, the analysts need not be imported for that.
+if TYPE_CHECKING:
+    from trace_assets.diagnosis.llm.further import Open
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ def open_failures(
         failures: Ids of those that may be read.
         candidates: All of the target, whoever named them.
     """
+    from trace_assets.diagnosis.llm.further import Open, unexplained
+
     section = study.settings.discovery
     done = [
         row
@@ -71,6 +75,8 @@ def open_failures(
 
 def usable_runs(study: Study) -> dict[str, str]:
     """Return the runs that discovery may read with their outcomes: passes and failures of the agent."""
+    from trace_assets.resources.analysts import counted_outcomes
+
     return {
         row.trajectory_id: row.outcome
         for row in counted_outcomes(study)
@@ -84,6 +90,8 @@ def asks_again(study: Study) -> str:
     section = settings.discovery
     if section.analyst == "detectors" or not section.further or not settings.labels.model:
         return ""
+    from trace_assets.diagnosis.contrast import in_first_half
+
     try:
         failed = {name for name, outcome in usable_runs(study).items() if outcome == "failed"}
     except InputError:  # no such policy: the dictionary itself says so

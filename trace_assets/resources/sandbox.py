@@ -9,11 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from trace_assets.assets.asset import StageCheck
-from trace_assets.environments.audit.battery import audit, verdict_of
-from trace_assets.environments.audit.severity import RULES, Rules
-from trace_assets.environments.contract.description import TargetContract, mutation_marked
 from trace_assets.errors import InputError
 from trace_assets.records import (
     ContractRow,
@@ -23,17 +21,19 @@ from trace_assets.records import (
     ToolSpec,
     UnconfirmedReward,
 )
-from trace_assets.resources.contract import look_up_contract, read_contract
-from trace_assets.sandbox import SandboxConfig, open_pool
-from trace_assets.sandbox.controls import controls_for
-from trace_assets.sandbox.pool import SandboxPool
-from trace_assets.sandbox.reward_verification import Recomputed, RewardMismatch, Sample
 from trace_assets.store.content import text_version
 from trace_assets.store.files import environment_file, keep_environment_file, read_environment_file
 from trace_assets.store.item_locks import mark_due
 from trace_assets.study import Study
-from trace_assets.targets.sandboxed import SandboxedTarget
 from trace_assets.targets.seeds import KEY_BYTES, SeedPermutation
+
+# Every command that looks what is due asks here which keys are lost; an audit and its rooms it does not need.
+if TYPE_CHECKING:
+    from trace_assets.environments.audit.severity import Rules
+    from trace_assets.environments.contract.description import TargetContract
+    from trace_assets.sandbox import SandboxConfig, SandboxPool
+    from trace_assets.sandbox.reward_verification import Recomputed, RewardMismatch, Sample
+    from trace_assets.targets.sandboxed import SandboxedTarget
 
 
 def read_environment(study: Study, capability_id: str) -> Environment:
@@ -73,6 +73,8 @@ def sandbox_config(study: Study) -> SandboxConfig:
     What a machine's cores suggest is too little for them where it has one or two, or where a setting asks
     for more; one more may be on its way out.
     """
+    from trace_assets.sandbox import SandboxConfig
+
     section = study.settings.sandbox
     config = SandboxConfig(
         backend=section.backend,
@@ -89,19 +91,21 @@ def sandbox_config(study: Study) -> SandboxConfig:
 @contextmanager
 def sandbox_pool(study: Study) -> Iterator[SandboxPool]:
     """Open the sandboxes that the settings ask for."""
+    from trace_assets.sandbox import open_pool
+
     with open_pool(sandbox_config(study)) as pool:
         yield pool
 
 
 def audit_source(
-    study: Study, source: str, rules: Rules = RULES, target: str | None = None
+    study: Study, source: str, rules: Rules | None = None, target: str | None = None
 ) -> tuple[list[EnvironmentCheck], bool, list[str]]:
     """Audit a module that is not part of the pipeline; what needs a contract or policy is skipped without.
 
     Args:
         study: Whose sandbox, settings and target contract are taken.
         source: The module.
-        rules: The severity policy.
+        rules: The severity policy; None takes the one that the pipeline has.
         target: Whose contract it is held to, as its trajectories show it now; None takes the live target's,
             where it was written.
 
@@ -111,6 +115,10 @@ def audit_source(
     Raises:
         InputError: There are no trajectories of that target.
     """
+    from trace_assets.environments.audit.battery import audit, verdict_of
+    from trace_assets.environments.audit.severity import RULES
+    from trace_assets.resources.contract import look_up_contract, read_contract
+
     environment = Environment(
         environment_id=text_version(source),
         capability_id="file",
@@ -126,7 +134,12 @@ def audit_source(
     permutation = permutation_for(study, environment.environment_id)
     with sandbox_pool(study) as pool:
         checks = audit(
-            environment, pool, contract, study.settings.synthesis, rules=rules, permutation=permutation
+            environment,
+            pool,
+            contract,
+            study.settings.synthesis,
+            rules=rules or RULES,
+            permutation=permutation,
         )
     accepted, reasons = verdict_of(checks)
     return checks, accepted, list(reasons)
@@ -143,6 +156,10 @@ def training_target(study: Study, environment: Environment) -> Iterator[Sandboxe
         InputError: The key of its seeds is lost; the audit is due then.
         RewardMismatch: A fresh sandbox did not confirm a reward; raised from an episode, or at the end.
     """
+    from trace_assets.sandbox.controls import controls_for
+    from trace_assets.sandbox.reward_verification import RewardMismatch
+    from trace_assets.targets.sandboxed import SandboxedTarget
+
     section = study.settings.training
     held_out = section.validation_seeds + section.validation_episodes
     permutation = known_permutation(study, environment)
@@ -167,6 +184,9 @@ def training_target(study: Study, environment: Environment) -> Iterator[Sandboxe
 
 def _changes(study: Study, environment: Environment) -> Callable[[str], bool]:
     """Return what tells of a tool's name whether it changes anything, by the contract or else by the name."""
+    from trace_assets.environments.contract.description import mutation_marked
+    from trace_assets.resources.contract import read_contract
+
     known = {row.target for row in study.store.read(ContractRow)}
     tools = read_contract(study, environment.target).tools if environment.target in known else ()
     marks = {tool.name: bool(tool.mutates) for tool in tools if tool.mutates is not None}
@@ -207,6 +227,8 @@ def recomputed_figures(found: Recomputed) -> dict[str, float | int]:
 
 def recomputed_check(found: Recomputed | RewardMismatch) -> StageCheck:
     """Return the check `rewards_recomputed`: a mismatch fails it, without a sample it was not run."""
+    from trace_assets.sandbox.reward_verification import RewardMismatch
+
     if isinstance(found, RewardMismatch):
         return StageCheck(CHECK, False, str(found))
     if not found.episodes:
@@ -287,6 +309,8 @@ def keep_audited(study: Study, environment_id: str, samples: Sequence[Sample]) -
 
 def audited_episodes(study: Study, environment_id: str) -> list[Sample]:
     """Return the episodes that were kept of an environment's audit; none where there are none."""
+    from trace_assets.sandbox.reward_verification import Sample
+
     rows = read_environment_file(study.home, environment_id, _EPISODES)
     return [Sample(seed, tuple(actions), verdict) for seed, actions, verdict in rows or ()]
 

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from trace_assets.assets.asset import StageCheck
 from trace_assets.records import SandboxCheck
 from trace_assets.resources.sandbox import sandbox_config
-from trace_assets.sandbox import SandboxUnavailable
-from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.selftest.attack import Played
-from trace_assets.sandbox.selftest.runner import run_battery
 from trace_assets.study import Study
+
+if TYPE_CHECKING:
+    from trace_assets.sandbox.selftest.attack import Played
 
 CHECK = "sandbox_battery"
 COMMAND = "trace doctor --sandbox"
@@ -39,6 +39,9 @@ class Present:
 def present_sandbox(study: Study) -> Present:
     """Look at which sandbox would be used."""
     import warnings
+
+    from trace_assets.sandbox import SandboxUnavailable
+    from trace_assets.sandbox.backend import make_backend
 
     try:
         with warnings.catch_warnings():
@@ -66,6 +69,8 @@ def check_sandbox(
     Raises:
         SandboxUnavailable: There is no sandbox.
     """
+    from trace_assets.sandbox.selftest.runner import run_battery
+
     played, version, isolation = run_battery(sandbox_config(study), slow=slow, listen=listen)
     now = datetime.now(UTC)
     rows = []

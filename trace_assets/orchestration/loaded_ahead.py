@@ -1,0 +1,18 @@
+"""What the process that workers are forked from loads, so that each of them finds it there.
+
+Looking for garbage among modules while they are imported is a fifth of the time that this takes, and a worker
+that looked among them later would have to copy the pages they lie on: so they are set aside for good.
+"""
+
+from __future__ import annotations
+
+import gc
+from importlib import import_module
+
+from trace_assets.system.processes import SELDOM, no_collections
+
+with no_collections():
+    definitions = import_module("trace_assets.definitions")
+    definitions.load_modules()
+gc.set_threshold(*SELDOM)
+gc.freeze()
