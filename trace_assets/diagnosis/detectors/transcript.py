@@ -16,6 +16,7 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.deeds import PATHS, named_in_path, says_deed, told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.notation import as_json
 from trace_assets.diagnosis.detectors.programs import command_line, program_failed, program_of, runs_programs
 from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, files_of, quotes
 from trace_assets.diagnosis.detectors.values import (
@@ -159,7 +160,7 @@ class Transcript:
                     waiting[call.id].remove(place)
                     answers[call.id] = place
                 reply = self.messages[place] if place is not None else None
-                text = (reply.content or "") if reply else ""
+                text = as_json((reply.content or "") if reply else "")
                 steps.append(
                     Step(
                         index=index,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +36,7 @@ _TITLE = re.compile(r"\A[ \t]*([A-Za-z][A-Za-z ]{1,20}) (#?[\w-]{3,40})[ \t]*$",
 """The first line of a record in plain text: what it is, and its name."""
 _COLUMN = re.compile(r"[^\W\d][\w.#%()/-]*(?: [\w.#%()/-]+)?\Z")
 """What a column of a table may be called."""
+_QUOTED = re.compile(r'"[^"]*"')
 _WHOLE = 20_000
 """Characters of a text that are read as a table."""
 _META = frozenset({"_links", "headers", "links", "meta", "metadata", "paging", "pagination", "request"})
@@ -157,13 +159,11 @@ def records_in(text: str) -> list[dict[str, str]]:
     [{'month': '2041-04', 'state': 'open'}]
     >>> records_in("- name: Noor\n  room: 7\n- name: Ulla\n  room: 9")
     [{'name': 'Noor', 'room': '7'}, {'name': 'Ulla', 'room': '9'}]
-    >>> records_in("<sample><id>S-12</id><state>frozen</state></sample>")
-    [{'id': 'S-12', 'state': 'frozen'}]
     >>> records_in('{"order": "K4821", "items": [{"id": "I1"}]}'), records_in("done")
     ([{'order': 'K4821'}], [])
     """
     if not text.lstrip().startswith(("{", "[")):
-        if rows := table(text) or _listed(text) or _elements(text):
+        if rows := table(text) or _listed(text):
             return rows
         told = dict(_LINE.findall(text[:2000]))
         title = _TITLE.match(text)
@@ -186,15 +186,16 @@ def table(text: str) -> list[dict[str, str]]:
     [{'no': 'P1', 'state': 'open'}]
     >>> table("no,state\nP1,open\nP2,void"), table("Yes, sure\nWell, fine")
     ([{'no': 'P1', 'state': 'open'}, {'no': 'P2', 'state': 'void'}], [])
+    >>> table('no,who,state\nP1,"Ray, Ann",open\n# 1 row')
+    [{'no': 'P1', 'who': 'Ray, Ann', 'state': 'open'}]
     >>> table("NAME    STATUS\nnode-1  Ready")
     [{'NAME': 'node-1', 'STATUS': 'Ready'}]
     """
     lines = [line for line in text[:_WHOLE].splitlines() if re.search(r"\w", line)]
     for mark in ("|", "\t", ";", ",", "  "):
-        parts = re.compile(r"\s{2,}" if mark == "  " else re.escape(mark))
-        rows = [[cell.strip() for cell in parts.split(line.strip().strip(mark))] for line in lines]
+        rows = [_cells(line.strip().strip(mark), mark) for line in lines]
         rows = [row for row in rows if len(row) > 1]
-        if mark in ";," and any(f"{mark} " in line for line in lines):
+        if mark in ";," and any(f"{mark} " in _QUOTED.sub("", line) for line in lines):
             continue  # prose
         if len(rows) < 2 or len(rows) < len(lines) - 2 or not all(map(_COLUMN.match, rows[0])):
             continue
@@ -203,25 +204,21 @@ def table(text: str) -> list[dict[str, str]]:
     return []
 
 
+def _cells(line: str, mark: str) -> list[str]:
+    """Split a row at its marks; what stands in quotation marks is one cell."""
+    if mark == "  ":
+        parts = re.split(r"\s{2,}", line)
+    elif '"' in line:
+        (parts,) = csv.reader([line], delimiter=mark, skipinitialspace=True)
+    else:
+        parts = line.split(mark)
+    return [part.strip() for part in parts]
+
+
 def _listed(text: str) -> list[dict[str, str]]:
     """Return the records of a list whose items have lines of `name: value`."""
     items = re.split(r"^\s*[-*] (?=\w[\w ]*:)", text[:_WHOLE], flags=re.MULTILINE)
     return [dict(found) for one in items[1:] if (found := _LINE.findall(one))]
-
-
-def _elements(text: str) -> list[dict[str, str]]:
-    """Return the records of a text in XML: elements that hold others, which hold text alone."""
-    if not text.lstrip().startswith("<"):
-        return []
-    found = []
-    for inner in _HOLDER.findall(text[:_WHOLE]):
-        leaves_of = dict(_ELEMENT.findall(inner[1]))
-        found += [leaves_of] if leaves_of else []
-    return found
-
-
-_ELEMENT = re.compile(r"<([A-Za-z][\w.:-]*)[^<>]*>([^<>]*)</\1>")
-_HOLDER = re.compile(r"<([A-Za-z][\w.:-]*)[^<>]*>((?:\s*<([A-Za-z][\w.:-]*)[^<>]*>[^<>]*</\3>)+)\s*</\1>")
 
 
 def outermost(value: Any) -> list[Mapping[str, Any]]:

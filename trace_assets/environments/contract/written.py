@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from trace_assets.diagnosis.detectors.notation import tagged
 from trace_assets.diagnosis.detectors.values import table
 from trace_assets.environments.contract.answers import parsed
 
-LONGEST, MOST_SENTENCES, DEEPEST = 20_000, 40, 12
-"""Characters that are read, sentences that are told apart, and how deep tags may hold each other."""
+LONGEST, MOST_SENTENCES = 20_000, 40
+"""Characters that are read, and sentences that are told apart."""
 SAYS = "says"
 """Under what name the sentences of a text stand, figures and names left out."""
-_TAG = re.compile(
-    r"<(?P<end>/?)(?P<name>[A-Za-z_][\w.:-]*)(?P<given>(?:\s+[\w.:-]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*(?P<alone>/?)>"
-)
-_GIVEN = re.compile(r"([\w.:-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?\Z")
 _PAIR = re.compile(r"[ \t*-]*([^\W\d][\w .-]{0,30}?)[ \t]*(?:=|:(?=[ \t]))[ \t]*([^=]{0,120}?)[ \t]*\Z")
 _SECTION = re.compile(r"^\s*\[([^\[\]\n]{1,60})\]\s*$", re.MULTILINE)
@@ -55,7 +53,7 @@ def written(text: str) -> Any:
     plain = value.strip()[:LONGEST]
     if not plain:
         return value
-    for read in (_tags, _rows, _sections, _pairs):
+    for read in (partial(tagged, plain=_plain), _rows, _sections, _pairs):
         found = read(plain)
         if found is not None:
             return found
@@ -68,59 +66,6 @@ def _plain(text: str) -> Any:
     if not _NUMBER.match(text):
         return text
     return float(text) if "." in text else int(text)
-
-
-# Tags.
-
-
-def _tags(text: str) -> Any:
-    if not text.startswith("<"):
-        return None
-    root: dict[str, Any] = {}
-    open_: list[tuple[str, dict[str, Any]]] = [("", root)]
-    at = 0
-    for tag in _TAG.finditer(text):
-        _add_text(open_[-1][1], text[at : tag.start()])
-        at = tag.end()
-        if tag["end"]:
-            if len(open_) < 2 or open_[-1][0] != tag["name"]:
-                return None
-            name, held = open_.pop()
-            _add(open_[-1][1], name, _closed(held))
-            continue
-        held = {key: _plain(one or two) for key, one, two in _GIVEN.findall(tag["given"])}
-        if tag["alone"]:
-            _add(open_[-1][1], tag["name"], held or True)
-        elif len(open_) > DEEPEST:
-            return None
-        else:
-            open_.append((tag["name"], held))
-    if len(open_) > 1 or not root or text[at:].strip():
-        return None
-    alone = next(iter(root.values()))
-    return alone if len(root) == 1 and isinstance(alone, dict | list) else root
-
-
-def _add_text(held: dict[str, Any], text: str) -> None:
-    if text.strip():
-        held[""] = f"{held.get('', '')} {text.strip()}".strip()
-
-
-def _add(held: dict[str, Any], name: str, value: Any) -> None:
-    if name not in held:
-        held[name] = value
-    elif isinstance(held[name], list):
-        held[name].append(value)
-    else:
-        held[name] = [held[name], value]
-
-
-def _closed(held: dict[str, Any]) -> Any:
-    """Return what an element holds: its text where that is all."""
-    said = held.pop("", "")
-    if not held:
-        return _plain(said)
-    return {**held, "text": _plain(said)} if said else held
 
 
 # Tables, and lines of names and values.
