@@ -20,10 +20,10 @@ from trace_assets.diagnosis.detectors.verbs import (
 __all__ = ["deed", "gerund", "imperative", "ing", "last_name", "noun", "plain_name", "spoken", "title"]
 
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
-_KEEP = frozenset(
-    {"answer", "audit", "credit", "debit", "deliver", "deposit", "edit", "enter", "limit", "offer", "open"}
-    | {"order", "reset", "visit"}
+_STRESSED = re.compile(
+    r"(?:l|[^f]fer|[^i]mit|bug|cur|deter|get|gin|gram|mat|plan|plug|put|quip|run|set|shot|step|stop|tag)\Z"
 )
+"""Ends of longer verbs that double their last letter; of short ones all do."""
 
 
 @lru_cache(maxsize=1 << 16)  # asked of the same few names for every record
@@ -83,10 +83,13 @@ def ing(verb: str) -> str:
 
     >>> ing("book"), ing("cancel"), ing("update"), ing("agree")
     ('booking', 'cancelling', 'updating', 'agreeing')
+    >>> ing("register"), ing("refer"), ing("submit"), ing("visit"), ing("reset"), ing("put"), ing("offer")
+    ('registering', 'referring', 'submitting', 'visiting', 'resetting', 'putting', 'offering')
     """
     if verb.endswith("e") and not verb.endswith("ee"):
         return verb[:-1] + "ing"
-    if _DOUBLE.search(verb) and (verb not in _KEEP or verb == "reset"):
+    short = len(re.findall(r"[aeiou]+", verb)) == 1
+    if _DOUBLE.search(verb) and (short or _STRESSED.search(verb)):
         return verb + verb[-1] + "ing"
     return verb + "ing"
 
