@@ -15,4 +15,4 @@ SELECT target, capability_id, name,
     reading, kept, verdict, more_tasks, more_trials, overridden_by, reason
 FROM gap_table
 WHERE $target::VARCHAR IS NULL OR target = $target
-ORDER BY coalesce(kept, false) DESC, coalesce(verdict = 'promising', false) DESC, target, gap DESC NULLS LAST, capability_id;
+ORDER BY coalesce(kept, false) DESC, coalesce(verdict = 'promising', false) DESC, coalesce(verdict = 'undecided', false) DESC, target, gap DESC NULLS LAST, capability_id;

@@ -540,7 +540,8 @@ def test_an_umbrella_that_is_kept_names_what_says_more_exactly_what_is_lacking()
     few = {"part": [*range(50), *range(100, 104)], "beyond": [*range(70, 90), *range(100, 104)]}
     found = decide(*study(lacking, few))
     assert found["umbrella"].kept and found["part"].verdict == found["beyond"].verdict == "promising"
-    assert "; promising, and more exactly what some of these lack: 'PART'" in found["umbrella"].reason
+    words = "; too few successes need what says more exactly what some of these lack: 'PART'"
+    assert words in found["umbrella"].reason
     assert "BEYOND" not in found["umbrella"].reason, "half of its failures are others"
 
 

@@ -1,7 +1,7 @@
-"""`python -m tests.truth.shuffled`: how often is something kept where outcomes mean nothing?
+"""`python -m tests.truth.shuffled`: how often is something kept, or promising, where outcomes mean nothing?
 
 Each set of published runs, and all runs of each target, are diagnosed as they are; then outcomes are shuffled
-and picking, contrast and selection repeated. What is kept then is a false alarm.
+and picking, contrast and selection repeated. What is kept then is a false alarm, and so is what is promising.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ def study_of(trajectories: Sequence[Trajectory], tasks: Sequence[Task]) -> Candi
     return Candidates(target, candidates, matrix, pool, considered_tests(capabilities))
 
 
-def kept_by_chance(study: Candidates, sections: Sections, *, shuffles: int, seed: int = 0) -> list[int]:
-    """Return how many capabilities are kept in each of some studies with shuffled outcomes.
+def found_by_chance(
+    study: Candidates, sections: Sections, *, shuffles: int, seed: int = 0
+) -> list[tuple[int, int]]:
+    """Return how many capabilities are kept, and promising, in each of some studies with shuffled outcomes.
 
     Args:
         study: What to repeat.
@@ -59,11 +61,11 @@ def kept_by_chance(study: Candidates, sections: Sections, *, shuffles: int, seed
     """
     quick = sections.contrast.model_copy(update={"resamples": RESAMPLES, "permutations": PERMUTATIONS})
     plan = replace(sections, contrast=quick)
-    return [run.n_kept for run in _on_shuffles(study, plan, shuffles, seed)]
+    return [(run.n_kept, run.n_promising) for run in _on_shuffles(study, plan, shuffles, seed)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the share of shuffled studies that keep something, by set, with Wilson's 95 % interval."""
+    """Print the share of shuffled studies that keep or promise something, with Wilson's 95 % interval."""
     parser = argparse.ArgumentParser(prog="python -m tests.truth.shuffled", description=__doc__)
     parser.add_argument("--shuffles", type=int, default=200, help="shuffled studies a set")
     parser.add_argument("--seed", type=int, default=0)
@@ -79,19 +81,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for one in imported.trajectories:
         sets[one.source.partition(":")[2].removesuffix(".json")].append(one)
         sets[one.target].append(one)
-    sums = [Share(0, 0), Share(0, 0)]
-    print(f"{'set':28} {'runs':>5} {'without max_chance':>34} {'kept':>34}")
+    sums = [Share(0, 0)] * 4
+    columns = ("without max_chance: kept", "promising", "kept", "promising")
+    print(f"{'set':28} {'runs':>5} {' '.join(f'{name:>26}' for name in columns)}")
     for name, own in sorted(sets.items()):
         study = study_of(own, imported.tasks)
         shares = []
         for selection in (Selection(max_chance=1), Selection()):
-            kept = kept_by_chance(
+            found = found_by_chance(
                 study, Sections(selection=selection), shuffles=options.shuffles, seed=options.seed
             )
-            shares.append(Share(sum(n > 0 for n in kept), len(kept)))
+            shares += [Share(sum(n > 0 for n in some), len(some)) for some in zip(*found, strict=True)]
         sums = [total + one for total, one in zip(sums, shares, strict=True)]
-        print(f"{name:28} {len(study.matrix.failed):5} {shares[0]!s:>34} {shares[1]!s:>34}", flush=True)
-    print(f"{'all':28} {'':5} {sums[0]!s:>34} {sums[1]!s:>34}")
+        row = " ".join(f"{one!s:>26}" for one in shares)
+        print(f"{name:28} {len(study.matrix.failed):5} {row}", flush=True)
+    print(f"{'all':28} {'':5} {' '.join(f'{one!s:>26}' for one in sums)}")
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ def meaning(name: str, readings: Sequence[Reading], said: Said, matched: Matched
 
 
 def _better(one: str, other: str) -> bool:
-    order = ("rejected", "seen once", "cases kept", "promising", "override", "kept")
+    order = ("rejected", "undecided", "seen once", "cases kept", "promising", "override", "kept")
     return order.index(one) > order.index(other)
 
 

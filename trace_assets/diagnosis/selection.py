@@ -9,6 +9,7 @@ from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.cover import Cover
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.promises import (
+    chance_words,
     narrower_ones,
     possibly_decided,
     promise,
@@ -19,6 +20,8 @@ from trace_assets.diagnosis.promises import (
 )
 from trace_assets.diagnosis.repair.shares import decisive_words, indecisive, is_proven, placebo_words
 from trace_assets.diagnosis.thresholds import (
+    is_evident,
+    is_promising,
     more_tasks,
     more_trials,
     restates_outcome,
@@ -158,9 +161,11 @@ def select_matrix(
     chances: dict[str, float] = {}
     proven = {name for name, share in decisive.items() if is_proven(share, section)}
     standing = [row for row in own if stands_alone(row, section)]
-    if standing and null is not None and section.max_chance < 1:
+    by_chance: Null | None = None
+    hopeful = any(is_evident(row) and is_promising(row, section) for row in own)
+    if (standing or hopeful) and null is not None and section.max_chance < 1:
         p_values = {row.capability_id: row.p_value for row in standing if row.p_value is not None}
-        by_chance = null(max(p_values.values()))
+        by_chance = null(max(p_values.values(), default=0.0))
         chances = {capability: by_chance.share(value) for capability, value in p_values.items()}
     rejected = {
         row.capability_id: reason
@@ -205,12 +210,12 @@ def select_matrix(
     rest.sort(key=lambda row: not asked[row.capability_id])
     order = [*taken.order, *(row.capability_id for row in rest)]
     rows = {row.capability_id: row for row in own}
-    promising = {
+    promises = {
         name: found
         for name in rejected.keys() - no_cause.keys()
-        if (found := promise(rows[name], matrix, section)) is not None
+        if (found := promise(rows[name], matrix, section, by_chance)) is not None
     }
-    narrower = narrower_ones(own, matrix, section, taken.order, promising)
+    narrower = narrower_ones(own, matrix, section, taken.order, promises)
     for rank, capability in enumerate(order, start=1):
         kept, marginal, reason = taken.verdicts[capability]
         override = asked.get(capability, "")
@@ -226,17 +231,20 @@ def select_matrix(
             verdict = "cases kept"
             said = "its case {} is" if len(cases) == 1 else "its cases {} are"
             reason = f"{said.format(quoted(cases, names))} kept; {reason}"
-        elif capability in promising:
-            verdict, by_one = promising[capability]
+        elif capability in promises:
+            found, row = promises[capability], rows[capability]
+            verdict = found.verdict
             if verdict == "seen once":
-                reason = f"seen once: {seen_once(matrix, rows[capability])}; so far {reason}"
-            elif by_one is not None:
-                reason = f"promising: {by_one}; over all policies {reason}"
+                reason = f"seen once: {seen_once(matrix, row)}; so far {reason}"
+            elif found.by_one is not None:
+                reason = f"promising: {found.by_one}; over all policies {reason}"
             else:
-                more = more_tasks(rows[capability], section, chance)
-                trials = more_trials(rows[capability], section, chance)
-                words = what_decides(rows[capability], section, more, trials)
-                reason = f"promising: {words}; {possibly_decided(matrix, rows[capability])}so far {reason}"
+                more, trials = more_tasks(row, section, chance), more_trials(row, section, chance)
+                words = what_decides(row, section, more, trials)
+                if verdict == "undecided":
+                    words = f"{chance_words(row, found)}; {words}"
+                reason = f"{verdict}: {words}; {possibly_decided(matrix, row)}so far {reason}"
+                chance = chance if found.chance is None else found.chance
         decided.append(
             SelectedCapability(
                 capability_id=capability,

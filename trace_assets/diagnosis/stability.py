@@ -178,6 +178,7 @@ class _Run:
     kept: NDArray[np.bool_]
     gaps: list[float | None]
     n_kept: int
+    n_promising: int
 
 
 def _null(
@@ -225,7 +226,8 @@ def _once(
     places = [place for place, one in enumerate(again.capabilities) if one in chosen]
     alike = twins(matrix.codes, again.codes) if study.pool is not None else np.eye(len(rows), dtype=np.bool_)
     found, kept = np.asarray(alike.any(axis=1)), np.asarray(alike[:, places].any(axis=1))
-    return _Run(found, kept, _gaps(matrix), len(places))
+    promising = sum(row.verdict == "promising" for row in decided)
+    return _Run(found, kept, _gaps(matrix), len(places), promising)
 
 
 def _parents(study: Candidates, again: LabelMatrix) -> dict[str, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, exp
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -135,6 +135,27 @@ def is_promising(row: Contrast, section: Selection) -> bool:
     agreed = row.alpha is None or row.alpha >= section.min_alpha or section.override_agreement
     wide = row.gap >= section.min_gap and row.coverage >= section.min_coverage
     return wide and agreed and not _difficulty(row, section) and not _policies(row, section)
+
+
+EVIDENCE = 3.0
+"""How many times likelier what was seen must be under the gap that fits it best than under none, before it is
+called promising: below it chance is nearly as good an explanation."""
+
+
+def is_evident(row: Contrast) -> bool:
+    """Tell whether the gap of a candidate is evidence for a lack, were it the only candidate.
+
+    exp(z^2 / 2) is the largest likelihood ratio that a test of so many standard deviations allows (Edwards,
+    Lindman and Savage 1963, "Bayesian statistical inference for psychological research", Psychological Review
+    70:193). `EVIDENCE` is reached from a p-value of 0.069 on.
+
+    >>> [is_evident(Contrast.model_construct(p_value=p)) for p in (None, 0.5, 0.07, 0.069)]
+    [False, False, False, True]
+    """
+    if row.p_value is None or row.p_value >= 0.5:
+        return False
+    z = -NormalDist().inv_cdf(max(row.p_value, _SMALLEST_P))
+    return exp(min(z * z / 2, 700.0)) >= EVIDENCE
 
 
 def more_tasks(row: Contrast, section: Selection, chance: float | None = None) -> int | None:

@@ -75,7 +75,7 @@ class Contrast(Record):
     """Lucky passes that are relevant and left out of ER+ (`triage.lucky_passes`)."""
 
 
-Decision = Literal["kept", "override", "promising", "seen once", "cases kept", "rejected"]
+Decision = Literal["kept", "override", "promising", "undecided", "seen once", "cases kept", "rejected"]
 
 
 class SelectedCapability(Record):
@@ -95,17 +95,18 @@ class SelectedCapability(Record):
     marginal_coverage: float | None
     """Share of failed trajectories that this one covers and no earlier one did."""
     verdict: Decision | None = None
-    """`promising`: gap and coverage are what is asked for, over all policies with only their uncertainty
-    speaking against it, or else in the runs of one policy alone. `seen once`: the same, but the failures of
-    one task alone lack it. `cases kept`: narrower ones that are cases of it are kept instead.
-    `override`: it is kept because `selection.overrides` names it, and was not found."""
+    """`promising`: gap and coverage are what is asked for, and chance shows as much seldom, over all policies
+    or else in the runs of one policy alone. `undecided`: the same, but chance shows as much. `seen once`: the
+    same, but the failures of one task alone lack it. `cases kept`: narrower ones that are cases of it are
+    kept instead. `override`: it is kept because `selection.overrides` names it, and was not found."""
     overridden_by: str = ""
     """The reason that `selection.overrides` gives; empty where it stands on its own."""
     chance: float | None = None
-    """Share of studies with shuffled outcomes in which something at least as clear is found; null where
-    nothing passed the thresholds, so that nobody asked."""
+    """Share of studies with shuffled outcomes in which something at least as clear is found: of what passes
+    the thresholds by p, of what is promising or undecided by its standard score. Null where nobody asked."""
     more_tasks: int | None = None
-    """Where it is promising: about how many more tasks like these would decide; null where nobody can say."""
+    """Where it is promising or undecided: about how many more tasks like these would decide; null where
+    nobody can say."""
     more_trials: int | None = None
     """The same by more trials of each of these tasks; null where no number of them would decide."""
     expected_cost: float | None = None

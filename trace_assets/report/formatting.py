@@ -45,8 +45,8 @@ def points(value: float | None, low: float | None = None, high: float | None = N
 def decision(verdict: str | None, kept: bool) -> str:
     """Write what was decided on a candidate.
 
-    >>> decision("override", True), decision("promising", False), decision(None, False)
-    ('kept by override', 'promising', 'rejected')
+    >>> decision("override", True), decision("undecided", False), decision(None, False)
+    ('kept by override', 'undecided', 'rejected')
     """
     if verdict == "override":
         return "kept by override"

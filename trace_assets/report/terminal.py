@@ -116,7 +116,7 @@ def _print_candidates(data: ReportData, console: Console) -> None:
 
 
 def capability_table(data: ReportData, *, wide: bool = True) -> Table:
-    """Return candidates: those that are kept, promising ones, and others up to `MOST_CANDIDATES`.
+    """Return kept, promising and undecided candidates, and others up to `MOST_CANDIDATES`.
 
     A narrow table leaves out the two error rates and p, and none has a column of decisive shares where no
     candidate has one; `unmeasured` says why. The report and `trace sql` have everything.
@@ -159,11 +159,12 @@ def _shown(data: ReportData) -> list[Contrast]:
     """Return the candidates of the table, in its order."""
     decisions = {(row.target, row.capability_id): row for row in data.selected}
 
-    def rank(row: Contrast) -> tuple[bool, bool, str, int, str]:
+    def rank(row: Contrast) -> tuple[bool, bool, bool, str, int, str]:
         decision = decisions.get((row.target, row.capability_id))
         kept = decision is not None and decision.kept
-        promising = decision is not None and decision.verdict == "promising"
-        return not kept, not promising, row.target, decision.rank if decision else 10_000, row.capability_id
+        said = decision.verdict if decision is not None else None
+        place = decision.rank if decision else 10_000
+        return not kept, said != "promising", said != "undecided", row.target, place, row.capability_id
 
     return sorted(data.contrasts, key=rank)[: max(MOST_CANDIDATES, sum(row.kept for row in data.selected))]
 
