@@ -1,18 +1,18 @@
-"""An empty contrast stops the selection where its labels may have followed the outcome, and only there."""
+"""What has an empty contrast is not kept where its labels may have followed the outcome, and only there."""
 
 from __future__ import annotations
 
 import pytest
 
 from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.leak import outcome_leak
+from trace_assets.diagnosis.empty_contrast import outcome_leak, unread_labels
+from trace_assets.diagnosis.selection import select
 from trace_assets.records import Contrast, Label, Triage
-from trace_assets.settings import ContrastSection
+from trace_assets.settings import ContrastSection, Selection
 
 
-def study(labeller: str, lacking_successes: int) -> tuple[list[Contrast], list[Label]]:
-    """Twenty failures that all lack it, and twenty successes of which some do."""
-    triage = [
+def outcomes() -> list[Triage]:
+    return [
         Triage(
             trajectory_id=f"r{i:02}",
             target="t",
@@ -23,6 +23,11 @@ def study(labeller: str, lacking_successes: int) -> tuple[list[Contrast], list[L
         )
         for i in range(40)
     ]
+
+
+def study(labeller: str, lacking_successes: int) -> tuple[list[Contrast], list[Label]]:
+    """Twenty failures that all lack it, and twenty successes of which some do."""
+    triage = outcomes()
     labels = [
         Label(
             trajectory_id=row.trajectory_id,
@@ -45,38 +50,53 @@ def two(labeller: str, lacking_successes: int = 0) -> tuple[list[Contrast], list
     )
 
 
-def test_a_model_that_calls_every_success_in_order_stops_the_selection() -> None:
-    leak = outcome_leak(*two("model:some-model"))
-    assert (leak.passed, leak.severity) == (False, "error")
-    assert "look-first" in leak.detail and "nothing is selected" in leak.detail
+def test_what_a_model_says_that_calls_every_success_in_order_is_not_kept_unread() -> None:
+    contrasts, labels = two("model:some-model")
+    leak = outcome_leak(contrasts, labels)
+    assert not leak.passed and "look-first" in leak.detail and "none of them is kept" in leak.detail
+    assert "look-first" in unread_labels(contrasts, labels)
+
+
+def test_what_waits_for_a_reader_is_promising_and_stops_nothing_else() -> None:
+    contrasts, labels = study("model:some-model", 0)
+    (free,) = select(contrasts, [], labels, outcomes(), Selection())
+    (held,) = select(contrasts, [], labels, outcomes(), Selection(), unread={"look-first"})
+    assert (free.verdict, free.kept) == ("kept", True)
+    assert (held.verdict, held.kept) == ("promising", False)
+    assert "contrast.accept_empty = true" in held.reason
+    contrasts, labels = two("model:some-model", 3)
+    both = select(contrasts, [], labels, outcomes(), Selection(), unread={"look-first"})
+    assert {row.capability_id: row.kept for row in both} == {"look-first": False, "elsewhere": True}
 
 
 def test_detectors_cannot_follow_what_they_do_not_see() -> None:
     leak = outcome_leak(*two("detectors"))
-    assert (leak.passed, leak.severity) == (False, "warning") and "blind to the outcome" in leak.detail
+    assert not leak.passed and "blind to the outcome" in leak.detail
+    assert not unread_labels(*two("detectors"))
 
 
 def test_a_model_that_finds_lacks_in_successes_does_not_follow_the_outcome() -> None:
     contrasts, labels = two("model:some-model", 3)
     leak = outcome_leak(contrasts, labels)
-    assert (leak.passed, leak.severity) == (False, "warning")
+    assert not leak.passed and not unread_labels(contrasts, labels)
     assert "look-first" in leak.detail and "elsewhere" not in leak.detail.split(":")[1].split(".")[0]
-    assert "LACKING to successes 3 times" in leak.detail
+    assert "LACKING to successes elsewhere" in leak.detail
     # What detectors found in successes says nothing of the model.
     shared = [
         label.model_copy(update={"labeller": "detectors"}) for label in labels if label.label == "LACKING"
     ]
-    assert outcome_leak(contrasts, [*labels, *shared]).severity == "error"
+    assert unread_labels(contrasts, [*labels, *shared])
 
 
 def test_one_candidate_alone_cannot_tell() -> None:
     leak = outcome_leak(*study("model:some-model", 0))
-    assert (leak.passed, leak.severity) == (False, "warning") and "one candidate alone" in leak.detail
+    assert not leak.passed and "one candidate alone" in leak.detail
+    assert not unread_labels(*study("model:some-model", 0))
 
 
 def test_a_person_who_read_the_labels_may_override_and_the_check_says_so() -> None:
     leak = outcome_leak(*two("model:some-model"), accept_empty=True)
-    assert (leak.passed, leak.severity) == (False, "warning")
+    assert not leak.passed
     assert "overridden by contrast.accept_empty" in leak.detail
     assert "overridden" not in outcome_leak(*two("detectors"), accept_empty=True).detail
 
@@ -88,9 +108,9 @@ def test_one_model_label_among_the_detectors_is_enough() -> None:
         for label in labels
         if label.trajectory_id == "r00"
     ]
-    assert outcome_leak(contrasts, [*mixed, *labels]).severity == "error"
+    assert unread_labels(contrasts, [*mixed, *labels])
     other = [label.model_copy(update={"capability_id": "unknown"}) for label in mixed]
-    assert outcome_leak(contrasts, [*other, *labels]).severity == "warning"
+    assert not unread_labels(contrasts, [*other, *labels])
 
 
 @pytest.mark.parametrize("labeller", ["detectors", "model:some-model"])

@@ -6,8 +6,8 @@ from collections import Counter
 
 from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
+from trace_assets.diagnosis.empty_contrast import outcome_leak
 from trace_assets.diagnosis.label_matrix import LabelMatrix, agreement_of, consensus_of
-from trace_assets.diagnosis.leak import outcome_leak
 from trace_assets.records import (
     Agreement,
     Capability,
@@ -34,12 +34,11 @@ def _names(study: Study) -> dict[str, str]:
     ],
     checks={
         "contrast_not_empty": "No candidate has ER+ of exactly 0 with ten relevant successes: its labels "
-        "may follow the outcome. Stops the selection where a model labelled that never gives LACKING to a "
-        "success, in two candidates or more; else it warns.",
+        "may follow the outcome. Warns; where a model labelled that never gives LACKING to a success, in two "
+        "candidates or more, none of them is kept before a person has read some labels.",
         "one_policy": "All runs of a target were played by one policy. Warns: several are compared each with "
         "itself, and `triage.policy` chooses one.",
     },
-    blocking=["contrast_not_empty"],
     kinds=("parquet", "duckdb"),
     light=True,
 )
@@ -72,7 +71,7 @@ def estimate_contrast(study: Study) -> StageResult:
         study.store.write(agreement, Agreement),
         study.store.write(consensus, Consensus),
     )
-    every_label = (label for one in evidence for label in one.labels)
+    every_label = [label for one in evidence for label in one.labels]
     leak = outcome_leak(rows, every_label, section.accept_empty)
     asset_report = contrast_report(rows, _names(study), study.settings.selection)
     return StageResult(
@@ -88,7 +87,7 @@ def estimate_contrast(study: Study) -> StageResult:
         pages=asset_report.pages,
         tables=asset_report.tables,
         checks=(
-            StageCheck("contrast_not_empty", leak.passed, leak.detail, leak.severity),
+            StageCheck("contrast_not_empty", leak.passed, leak.detail, "warning"),
             _one_policy(rows),
         ),
     )

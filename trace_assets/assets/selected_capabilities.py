@@ -9,6 +9,7 @@ from functools import partial
 from trace_assets.assets.asset import StageResult, asset
 from trace_assets.assets.contrast import _best
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
+from trace_assets.diagnosis.empty_contrast import unread_labels
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.repair.shares import decisive_shares
 from trace_assets.diagnosis.selection import select
@@ -54,8 +55,18 @@ def select_capabilities(study: Study) -> StageResult:
         matrix = LabelMatrix.build(one.labels, one.triage, one.target)
         shares = decisive_shares(matrix, repairs, one.target, live=one.target == study.settings.targets.name)
         nulls = {one.target: partial(chance_of, study, one)}
+        read = study.settings.contrast.accept_empty
+        unread = frozenset[str]() if read else unread_labels(own, one.labels)
         rows += select(
-            own, one.capabilities, one.labels, one.triage, section, shares, nulls=nulls, causes=one.causes
+            own,
+            one.capabilities,
+            one.labels,
+            one.triage,
+            section,
+            shares,
+            nulls=nulls,
+            causes=one.causes,
+            unread=unread,
         )
         decisive += shares
     version = text_version(

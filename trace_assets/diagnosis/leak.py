@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.llm.transcript import redact
-from trace_assets.diagnosis.selection import EMPTY_RELEVANT, empty_contrast
-from trace_assets.records import Contrast, Label, LabelLeak, Trajectory, Triage
+from trace_assets.records import LabelLeak, Trajectory, Triage
 from trace_assets.stats.ranking import rank
 
 __all__ = ["JUDGED", "measure_leak"]
@@ -264,93 +262,3 @@ def out_of_fold(
         weights = fit_logistic(seen[rest], positive[rest])
         scores[held] = seen[held] @ weights[:-1] + weights[-1]
     return scores, fold
-
-
-# Whether labels may have followed the outcome: a contrast without a single lacking success says so.
-
-
-DETECTORS = "detectors"
-"""Labeller whose code is handed trajectories without their outcome: it cannot follow what it does not see."""
-MOST_NAMED = 5
-
-
-class OutcomeLeak(NamedTuple):
-    """Whether no contrast is empty, how grave it is where one is, and the reason in words."""
-
-    passed: bool
-    severity: Literal["error", "warning"]
-    detail: str
-
-
-def outcome_leak(
-    contrasts: Sequence[Contrast], labels: Iterable[Label], accept_empty: bool = False
-) -> OutcomeLeak:
-    """Judge candidates whose contrast is empty by who labelled them.
-
-    An ER+ of exactly 0 with ten or more relevant successes has two readings: the lack is always fatal, or
-    the labeller inferred the outcome and called every success PRESENT. Detectors are deterministic predicates
-    over trajectories from which the outcome was removed, so for them only the first reading is left, and it
-    is a warning for people. A model can guess the outcome from the conversation and follow it. Then it calls
-    every success in order, whatever it is asked about, as the published labels of the reference do. So its
-    whole label matrix is looked at: where it never gives LACKING to a success, though successes needed two of
-    its candidates or more, it is an error, and nothing is selected on such labels. Where it does, or where
-    there is one candidate alone, which cannot tell, it is a warning. What then says no more than how runs
-    ended is held back by itself, see `restates_outcome`.
-
-    Args:
-        contrasts: The candidates.
-        labels: Their labels; only who gave them is looked at.
-        accept_empty: A person has read the labels and takes the lack to be always fatal: a model's labels
-            warn, too, and the sentence says that it was overridden.
-    """
-    empty = {row.capability_id for row in empty_contrast(contrasts)}
-    if not empty:
-        return OutcomeLeak(
-            True, "error", f"none of {len(contrasts)} candidates is lacking in failures alone."
-        )
-    by_model, by_detectors = set[str](), set[str]()
-    for label in labels:
-        (by_detectors if label.labeller == DETECTORS else by_model).add(label.capability_id)
-    guessed = empty & by_model
-    asked = [row for row in contrasts if row.capability_id in by_model and row.n_passed_relevant]
-    lacks = sum(row.n_passed_lacking for row in asked if row.capability_id not in by_detectors)
-    found = sorted(guessed or empty)
-    named = ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else "")
-    what = (
-        f"{len(found)} of {len(contrasts)} candidates are never lacking in a success although "
-        f"{EMPTY_RELEVANT} or more trajectories needed them: {named}."
-    )
-    if guessed and accept_empty:
-        return OutcomeLeak(
-            False,
-            "warning",
-            f"{what} A model labelled them and may have followed the outcome; overridden by "
-            "contrast.accept_empty.",
-        )
-    if guessed and not lacks and len(asked) > 1:
-        return OutcomeLeak(
-            False,
-            "error",
-            f"{what} A model labelled them, and it gives LACKING to no success in any of the {len(asked)} "
-            "that successes needed: it may have followed the outcome, so nothing is selected. Read some of "
-            "the labels with `trace sql lacking` and the figure of `label_leak`; then label with another "
-            "model or by detectors; set contrast.accept_empty = true when these lacks are always fatal.",
-        )
-    if guessed:
-        looked = (
-            f"it gives LACKING to successes {lacks} times elsewhere, so it does not follow the outcome"
-            if lacks
-            else "of one candidate alone it cannot be told whether it followed the outcome"
-        )
-        return OutcomeLeak(
-            False,
-            "warning",
-            f"{what} A model labelled them; {looked}. Read some of the labels with `trace sql lacking` "
-            "before you teach one.",
-        )
-    return OutcomeLeak(
-        False,
-        "warning",
-        f"{what} Detectors labelled them, blind to the outcome, so it seems that the lack is always fatal; "
-        "read some of the evidence with `trace sql lacking`.",
-    )

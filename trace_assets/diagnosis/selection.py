@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.cover import Cover
+from trace_assets.diagnosis.empty_contrast import unread_words
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.promises import (
     chance_words,
@@ -40,28 +41,6 @@ from trace_assets.records import (
 )
 from trace_assets.settings import Selection
 
-EMPTY_RELEVANT = 10
-"""Relevant successes from which an ER+ of exactly 0 is suspicious."""
-
-
-def empty_contrast(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the capabilities whose labels may follow the outcome, so that there is no contrast at all.
-
-    Either no success lacks it although ten or more needed it, or, on ten or more trajectories that needed it,
-    every failure lacks it and every success has it. Every lack may be fatal; but the published label runs
-    of the reference are like this (42 LACKING and 0 PRESENT on failures, 0 and 7 on successes), whose
-    labeller saw the reward: a person should look.
-    """
-    return [
-        row
-        for row in contrasts
-        if row.er_passed == 0
-        and (
-            row.n_passed_relevant >= EMPTY_RELEVANT
-            or (row.er_failed == 1 and row.n_failed_relevant + row.n_passed_relevant >= EMPTY_RELEVANT)
-        )
-    ]
-
 
 def select(
     contrasts: Sequence[Contrast],
@@ -73,6 +52,7 @@ def select(
     *,
     nulls: Mapping[str, Callable[[float], Null]] = {},
     causes: Sequence[LackCause] = (),
+    unread: Set[str] = frozenset(),
 ) -> list[SelectedCapability]:
     """Decide on every candidate, target by target.
 
@@ -111,6 +91,7 @@ def select(
         nulls: What shuffled outcomes come to, by target, up to the p-value that it is called with; asked for
             only where something would be kept. A target without one is not held against it.
         causes: Which lacks decided the end, where somebody said.
+        unread: What passes the thresholds by labels that a person should read first, see `unread_labels`.
 
     Returns:
         One row a candidate, the kept ones first by the order in which they were taken, rejected ones by
@@ -127,7 +108,9 @@ def select(
     for target, own in groups.items():
         matrix = LabelMatrix.build(labels, triage, target, causes)
         null = nulls.get(target)
-        decided += select_matrix(own, matrix, section, names, detectors, shares, null=null, parents=parents)
+        decided += select_matrix(
+            own, matrix, section, names, detectors, shares, null=null, parents=parents, unread=unread
+        )
     return decided
 
 
@@ -141,6 +124,7 @@ def select_matrix(
     *,
     null: Callable[[float], Null] | None = None,
     parents: Mapping[str, str | None] = {},
+    unread: Set[str] = frozenset(),
 ) -> list[SelectedCapability]:
     """Decide on the candidates of one target; see `select`.
 
@@ -154,6 +138,7 @@ def select_matrix(
         null: What shuffled outcomes come to, up to the p-value that it is called with; None keeps what passes
             the thresholds.
         parents: Capability id of what a model proposed to the broader one that it is a case of.
+        unread: What passes the thresholds by labels that a person should read first, see `unread_labels`.
     """
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
@@ -183,6 +168,8 @@ def select_matrix(
     }
     for name, reason in no_cause.items():
         rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
+    waiting = unread - rejected.keys() - proven
+    rejected |= {row.capability_id: unread_words(row) for row in own if row.capability_id in waiting}
     passing = [row for row in own if row.capability_id not in rejected]
     lucky = [row for row in passing if row.capability_id not in proven]
     if chances and len(lucky) == len(passing) and (reason := luck(lucky, chances, section)):
@@ -231,6 +218,8 @@ def select_matrix(
             verdict = "cases kept"
             said = "its case {} is" if len(cases) == 1 else "its cases {} are"
             reason = f"{said.format(quoted(cases, names))} kept; {reason}"
+        elif capability in waiting:
+            verdict, reason = "promising", f"promising: {reason}"
         elif capability in promises:
             found, row = promises[capability], rows[capability]
             verdict = found.verdict
