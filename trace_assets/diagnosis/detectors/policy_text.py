@@ -35,11 +35,12 @@ from trace_assets.diagnosis.detectors.verbs import (
 )
 from trace_assets.records import Trajectory
 
+_WEEKDAY = r"(?:(?:[^\W\d_]+(?:tag|day)|mon|tues?|wed|thur?s?|fri|sat|sun)\.?,?\s+)?"
 _SAYS_NOW = (
     r"(?:current\s+(?:date(?: and time)?|time|day)|today(?:'s date)?|(?:date|time) (?:today|now)|now|"
     r"(?:^|(?<=\. ))date(?=\s*:)|(?:reference|simulated|present|system) (?:date|time)|as of|date and time|"
     r"heute|(?:aktuelles )?datum|hoy|fecha(?: actual)?|aujourd'hui|nous sommes|oggi|hoje|vandaag)"
-    r"(?:\s+(?:is|ist|es|le)(?: der| el)?\b|\s*:)?[\s*:]*(?:[^\W\d_]+(?:tag|day),?\s+)?\**"
+    r"(?:\s+(?:is|ist|es|le)(?: der| el)?\b|\s*:)?[\s*:]*" + _WEEKDAY + r"\**"
 )
 """What stands before the date of today, also in other languages."""
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -48,11 +49,12 @@ _DATE = (
     rf"\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
 )
 _CLOCK = re.compile(
-    rf"\b{_SAYS_NOW}({_DATE})|\bit is (?:[a-z]+day,?\s+)?({_DATE})",
+    rf"\b{_SAYS_NOW}({_DATE})|\bit is {_WEEKDAY}({_DATE})",
     re.IGNORECASE | re.MULTILINE,
 )
 _MOMENT = re.compile(
-    rf"\b{_SAYS_NOW}({_DATE})(?:,? |T)(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)", re.IGNORECASE | re.MULTILINE
+    rf"\b(?:{_SAYS_NOW}|it is {_WEEKDAY})({_DATE})(?:,? |T)(\d{{1,2}}:\d{{2}}(?::\d{{2}})?)",
+    re.IGNORECASE | re.MULTILINE,
 )
 FORBIDS = re.compile(
     r"\b(cannot|can't|can not|not (?:be )?(?:allowed|permitted|possible|eligible)|unable|"
@@ -135,7 +137,11 @@ class PolicyText:
 
     @cached_property
     def now(self) -> str | None:
-        """The moment as the policy says it (ISO date, and time where it is told)."""
+        """The moment as the policy says it (ISO date, and time where it is told).
+
+        >>> PolicyText("It is Thursday 6 March 2025, 08:50.").now, PolicyText("Now: Wed 2025-03-12").now
+        ('2025-03-06 08:50', '2025-03-12')
+        """
         found = _MOMENT.search(self.text)
         return f"{_iso(found.group(1))} {found.group(2).zfill(5)}" if found else self.clock
 

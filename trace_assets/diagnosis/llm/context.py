@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.llm.request import render
 from trace_assets.records import ActionDiff, ToolSpec, Trajectory
 
@@ -86,7 +87,7 @@ def _clock(policy: str) -> str:
     for line in policy.splitlines():
         if _NOW.search(line) and _DATE.search(line):
             return " ".join(line.split())[:200].lstrip("-*# ")
-    return ""
+    return PolicyText(policy).now or ""
 
 
 def _tool(tool: ToolSpec) -> str:

@@ -116,7 +116,10 @@ def triage_question(
 ) -> Question[FaultAnswer]:
     """Return the question whose doing one failure was: its outcome is known, so nothing is withheld."""
     shown = view(trajectory, tokens, blind=False, above=context.policy)
-    known = [f"the run ended as '{trajectory.stop}'", *failed_checks(trajectory)]
+    ended = "it failed; how it ended and how it was judged is not known"
+    if trajectory.stop != "unknown":
+        ended = f"the run ended as '{trajectory.stop}'"
+    known = [ended, *failed_checks(trajectory)]
     known += difference_lines(diffs, told is not None and told.has_expected)
     if told is not None:
         known += [f"expected to be told: {one_line(one)}" for one in told.expected_outputs[:MOST_DIFFS]]
