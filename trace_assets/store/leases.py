@@ -71,6 +71,7 @@ class FileLease:
         Raises:
             Superseded: There was a later one.
         """
+        _require_same(self.file.parent.parent.parent)
         if (now := _read(self.file)) != self.token:
             raise _begun_anew(self.item, self.epoch, _epoch(now))
 
@@ -136,6 +137,21 @@ def _taken_for_dead(home: Path | None = None) -> Superseded:
     )
 
 
+def _put_back(home: Path) -> Superseded:
+    return Superseded(
+        f"{home} was put back, or another folder laid in its place, while process {os.getpid()} worked on "
+        "it: nothing more of it is put in place, for it would be mixed with what lies there now; run the "
+        "command again."
+    )
+
+
+def _moved(home: Path) -> Superseded:
+    return Superseded(
+        f"{home} was moved or removed while process {os.getpid()} worked on it: nothing more of it is put in "
+        "place; name the folder where it lies now (TRACE_HOME), and run the command again."
+    )
+
+
 _held: dict[tuple[int, Path], list[Lease]] = {}
 """(process id, home) to what this process makes there; a forked child is somebody else."""
 
@@ -182,6 +198,7 @@ def confirm_all(home: Path) -> None:
         except Superseded:
             if lease in held:  # else another thread let go of it meanwhile, and it was free to be begun
                 raise
+    _require_same(home)
     if is_struck_out(home, own_name(home)):
         raise _taken_for_dead(home)
 
@@ -243,25 +260,83 @@ def _read(file: Path) -> str:
         return ""
 
 
-_names: dict[tuple[int, Path], str] = {}
-"""(process id, home) to the name under which a process announced itself there (`store.presence`)."""
+@dataclass(frozen=True)
+class _Presence:
+    """How a process is known to a home.
+
+    Attributes:
+        name: Under which it announced itself (`store.presence`).
+        file: Device and inode of its file there; none where a database keeps a row instead.
+        folder: Those of the folder of that file.
+    """
+
+    name: str
+    file: tuple[int, int] | None
+    folder: tuple[int, int] | None
+
+
+_present: dict[tuple[int, Path], _Presence] = {}
+"""(process id, home) to how a process is known there."""
 
 
 def known_as(home: Path, name: str) -> None:
     """Note the name under which this process is known to a home; none when it took it back."""
     if name:
-        _names[os.getpid(), home] = name
+        file = _presence_file(home, name)
+        _present[os.getpid(), home] = _Presence(name, _identity(file), _identity(file.parent))
     else:
-        _names.pop((os.getpid(), home), None)
+        _present.pop((os.getpid(), home), None)
 
 
 def own_name(home: Path) -> str:
     """Return the name under which this process is known to a home, empty when it announced nothing."""
-    return _names.get((os.getpid(), home), "")
+    known = _present.get((os.getpid(), home))
+    return known.name if known else ""
+
+
+def require_there(home: Path) -> None:
+    """Make sure that a home which this process works on still lies where it lay.
+
+    Raises:
+        Superseded: It does not: a folder made in its place would be taken for it.
+    """
+    if (os.getpid(), home) in _present and not home.exists():
+        raise _moved(home)
+
+
+def _require_same(home: Path) -> None:
+    """Make sure that the home is still the folder in which this process announced itself.
+
+    A copy of its file is not its own: a home that was put back may hold that, with the leases of the moment
+    in which it was copied, and what was put in place since then is gone.
+
+    Raises:
+        Superseded: It is another, or nowhere.
+    """
+    known = _present.get((os.getpid(), home))
+    if known is None or known.file is None:
+        return
+    file = _presence_file(home, known.name)
+    now = _identity(file)
+    is_there = now == known.file or (now is None and _identity(file.parent) == known.folder)
+    if not is_there and _present.get((os.getpid(), home)) == known:  # else it announced itself anew meanwhile
+        raise _put_back(home) if home.exists() else _moved(home)
+
+
+def _presence_file(home: Path, name: str) -> Path:
+    return home / "locks" / "processes" / name
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return about.st_dev, about.st_ino
 
 
 def is_struck_out(home: Path, name: str) -> bool:
     """Whether somebody who could tell took note that the process of a name is dead, or gone for good."""
     if (database := database_of(home)) is not None:
         return bool(name) and not shared_rows.is_noted(database, name)
-    return bool(name) and not (home / "locks" / "processes" / name).exists()
+    return bool(name) and not _presence_file(home, name).exists()

@@ -19,6 +19,7 @@ from trace_assets.records import Record
 from trace_assets.records.table import from_frame, polars_schema, to_frame
 from trace_assets.store.content import frame_version
 from trace_assets.store.files import Home, make_folder, replacing_file, sync_folder
+from trace_assets.store.leases import require_there
 from trace_assets.store.manifest import ALTERED, MANIFEST, Entry, Manifest, manifest_of
 
 R = TypeVar("R", bound=Record)
@@ -115,6 +116,8 @@ class Store:
 
     def replacing(self, path: Path) -> AbstractContextManager[Path]:
         """Put a file of a table in place when the body has written it; see `replacing_file`."""
+        if self.manifest is not None:
+            require_there(self.manifest.root)
         make_folder(path.parent)
         if self.manifest is None:
             return replacing_file(path)

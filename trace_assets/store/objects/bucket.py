@@ -30,6 +30,9 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_
 """Without TLS only where one of these says so."""
 _SECRETS = re.compile(r"(KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL|SAS)", re.IGNORECASE)
 
+_CLOCK = re.compile(r"RequestTimeTooSkewed|RequestExpired|request time and the current time", re.IGNORECASE)
+"""What a store says of a request that is signed with another time than its own."""
+
 
 class Taken(Exception):
     """The object is not what the writer took it for: nothing was written."""
@@ -141,7 +144,7 @@ class Bucket:
         def ask() -> object:
             return obstore.put(self._store, key, parts(), use_multipart=True, chunk_size=PART_BYTES)
 
-        self._undisturbed(key, lambda: self._ask(f"the writing of {key}", ask))
+        self._undisturbed(key, lambda: self._ask(f"the writing of {key}", ask, writes=True))
 
     def _undisturbed(self, key: str, write: Callable[[], object]) -> None:
         """Write until no other request is in the way: one without condition may hear of it too."""
@@ -175,6 +178,7 @@ class Bucket:
         return self._ask(
             f"the writing of {key}",
             lambda: _tag(obstore.put(self._store, key, content, mode=mode, use_multipart=False)),
+            writes=True,
         )
 
     def keys(self, prefix: str) -> list[str]:
@@ -195,8 +199,15 @@ class Bucket:
             ask: Callable[[], None] = lambda: obstore.delete(self._store, list(keys))  # noqa: E731
             self._ask(f"the removal of {len(keys)} objects", ask, absent=None)
 
-    def _ask(self, what: str, request: Callable[[], T], **absent: Any) -> T:
-        """Send a request; say in one sentence why it failed."""
+    def _ask(self, what: str, request: Callable[[], T], *, writes: bool = False, **absent: Any) -> T:
+        """Send a request; say in one sentence why it failed.
+
+        Args:
+            what: Its name in that sentence.
+            request: Sends it.
+            writes: Whether it may find the object taken; what reads has no condition that could fail.
+            absent: What is returned where there is no such object.
+        """
         from obstore import exceptions
 
         try:
@@ -207,13 +218,18 @@ class Bucket:
             if "absent" in absent:
                 found: T = absent["absent"]
                 return found
-            raise Taken from None  # an object to be replaced that is gone
-        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise Taken from None
+            if writes:
+                raise Taken from None  # an object to be replaced that is gone
+            raise Unavailable(f"{self.name} failed at {what}: {_reason(error)}") from None
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+            if writes:
+                raise Taken from None
+            raise Unavailable(f"{self.name} failed at {what}: {_reason(error)}") from None
         except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-            raise Unavailable(
-                f"{self.name} does not allow {what} ({_reason(error)}); set {CREDENTIALS[self._scheme]}."
-            ) from None
+            way = f"set {CREDENTIALS[self._scheme]}"
+            if _CLOCK.search(str(error)):
+                way = "set the clock of this machine, from which the store's differs by too much"
+            raise Unavailable(f"{self.name} does not allow {what} ({_reason(error)}); {way}.") from None
         except exceptions.BaseError as error:
             raise Unavailable(f"{self.name} failed at {what}: {_reason(error)}") from None
         except ConnectionError as error:

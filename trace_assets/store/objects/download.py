@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import shutil
@@ -28,7 +29,7 @@ from trace_assets.store.objects.home_files import (
     known_copies,
     note_copy,
 )
-from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored
+from trace_assets.store.objects.remote import Content, RemoteHome, State, Stored, read_again
 from trace_assets.system.object_address import Address, parse_address
 
 T = TypeVar("T")
@@ -142,8 +143,9 @@ def _lay_out(
     fetched.mkdir(mode=0o700, exist_ok=True)
     try:
         with exclusive(fetched / "lock", f"copying {remote.name}", patience=0):
+            _remove_left(folder.parent, f".{folder.name}.", ".laying")
             moved = fetch(remote, files, fetched, own, threads)
-            building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".copying", dir=folder.parent))
+            building = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".laying", dir=folder.parent))
             try:
                 _build(files, fetched, building)
                 _carry_over(folder, building)
@@ -198,6 +200,12 @@ def fetch(
     return len(sent), sum(content.size for content, _ in sent)
 
 
+def _remove_left(parent: Path, prefix: str, suffix: str) -> None:
+    """Remove what a killed copy had laid out; the caller holds the lock under which that is done."""
+    for left in parent.glob(f"{glob.escape(prefix)}{'?' * 8}{suffix}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
 def _has(path: Path, content: Content) -> bool:
     if not path.is_file() or path.stat().st_size != content.size:
         return False
@@ -219,9 +227,13 @@ def _take(own: Mapping[str, Path], content: Content, fetched: Path) -> bool:
 
 def _fetch_one(remote: RemoteHome, content: Content, name: str, fetched: Path) -> None:
     part = fetched / f"{content.sha256}.part"
-    with part.open("wb") as file:
-        for piece in remote.read(content, name):
-            file.write(piece)
+
+    def read() -> None:
+        with part.open("wb") as file:
+            for piece in remote.read(content, name):
+                file.write(piece)
+
+    read_again(read)
     part.rename(fetched / content.sha256)
 
 
@@ -333,6 +345,7 @@ def _is_looked_at(name: str) -> bool:
 def _make(files: dict[str, Stored], remote: RemoteHome, folder: Path) -> None:
     contents = folder.parent / "contents"
     contents.mkdir(exist_ok=True)
+    _remove_left(folder.parent, ".", ".making")
     fetch(remote, files, contents, {}, THREADS)
     building = Path(tempfile.mkdtemp(prefix=".", suffix=".making", dir=folder.parent))
     try:

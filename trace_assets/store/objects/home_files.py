@@ -138,7 +138,23 @@ def _paths(home: Path) -> Iterator[Path]:
                     f"{folder / one} is a link to a folder, which an object store cannot hold: put the "
                     "folder itself there."
                 )
-        yield from (folder / one for one in sorted(files) if _is_kept(folder / one))
+        for one in sorted(files):
+            if _is_kept(folder / one):
+                yield _named(folder / one, home)
+
+
+def _named(path: Path, home: Path) -> Path:
+    """Return a file whose name is text, which the list of a home's files can hold.
+
+    Raises:
+        InputError: It is not.
+    """
+    if any("\ud800" <= mark <= "\udfff" for mark in str(path.relative_to(home))):
+        raise InputError(
+            f"{str(path)!r} has a name that is no UTF-8, which the list of a home's files cannot hold: "
+            "rename it, or take it out of the home."
+        )
+    return path
 
 
 def _is_kept(path: Path) -> bool:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -23,13 +25,21 @@ from trace_assets.store.lines import sealed, unsealed
 from trace_assets.store.objects.bucket import SMALL_BYTES, Bucket, Taken
 from trace_assets.system.machine import this_machine
 
+T = TypeVar("T")
+
 POINTER = "home.json"
 CONTENTS = "blobs/"
 FORMAT = 1
 REMEMBERED = 64
 """Commits before the present one that are named, so that a writer whose answer was lost finds its own."""
 ATTEMPTS = 4
+READINGS = 3
+"""How often something is read before it is said that it is altered: it may be so only on its way here."""
 REMOVED_AT_ONCE = 1000
+
+
+class Altered(InputError):
+    """What came out of the bucket is not what was written there, or is gone."""
 
 
 class Overtaken(Unavailable):
@@ -154,6 +164,9 @@ class RemoteHome:
         Raises:
             InputError: Its object is not what was written, or of a later version.
         """
+        return read_again(self._state)
+
+    def _state(self) -> State:
         found = self.bucket.get(POINTER)
         if found is None:
             return NOTHING
@@ -161,7 +174,7 @@ class RemoteHome:
         try:
             pointer = msgspec.json.decode(text or "", type=Pointer)
         except msgspec.DecodeError:
-            raise InputError(
+            raise Altered(
                 f"{self.name}/{POINTER} is not what was written: it was altered, or something else lies "
                 "there. Put back an earlier version of it where the bucket keeps versions, or copy the home "
                 "there again under another prefix."
@@ -191,14 +204,14 @@ class RemoteHome:
         return {one.sha256: one for one in known}
 
     def _list(self, of: Content, kind: type[msgspec.Struct]) -> list:  # type: ignore[type-arg]
-        lines = b"".join(self.read(of, "its list of files")).splitlines()
+        lines = read_again(lambda: b"".join(self.read(of, "its list of files"))).splitlines()
         return [msgspec.json.decode(line, type=kind) for line in lines]
 
     def read(self, content: Content, what: str) -> Iterator[bytes]:
         """Yield some bytes; the last come only if all are what was written.
 
         Raises:
-            InputError: They are gone, or others.
+            Altered: They are gone, or others.
         """
         digest, size, held = hashlib.sha256(), 0, b""
         if content.size > SMALL_BYTES:
@@ -218,7 +231,7 @@ class RemoteHome:
             said = "is gone" if not there else "is not what was written"
             if there and size != content.size:
                 said = f"has {size:,} bytes in place of {content.size:,}"
-            raise InputError(
+            raise Altered(
                 f"{self.name}: {what} {said} (object {content.key}). Copy the home there again from a folder "
                 "that has it, by `trace home copy FOLDER URL --again`, or put the object back from a backup."
             )
@@ -291,6 +304,20 @@ class RemoteHome:
         for first in range(0, len(unneeded), REMOVED_AT_ONCE):
             self.bucket.delete(unneeded[first : first + REMOVED_AT_ONCE])
         return len(unneeded)
+
+
+def read_again(read: Callable[[], T]) -> T:
+    """Read something, and once more where it is not what was written: perhaps only what came was not.
+
+    Raises:
+        Altered: It is not, however often it is read.
+    """
+    for attempt in range(1, READINGS):
+        try:
+            return read()
+        except Altered:
+            time.sleep(0.025 * 4**attempt)
+    return read()
 
 
 def following(state: State) -> Pointer:
