@@ -46,16 +46,11 @@ def pipeline() -> list[Asset]:
     Another process has mostly noted down what this source declares: then the module of an asset is imported
     when the asset is made, and a command that only looks what is due imports none.
     """
-    global _pipeline
-    if _pipeline is None:
-        _pipeline = recalled()
-    if _pipeline is None:
-        _pipeline = declared_in(load_modules())
-        note_down(_pipeline)
-    return list(_pipeline)
-
-
-_pipeline: list[Asset] | None = None
+    known = recalled()
+    if known is None:
+        known = declared_in(load_modules())
+        note_down(known)
+    return known
 
 
 def stage_assets() -> list[dg.AssetsDefinition]:

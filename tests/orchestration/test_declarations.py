@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,14 @@ print(json.dumps([gc.get_freeze_count(), gc.isenabled(), gc.get_threshold()]))
 def notes_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code_versions, "REMEMBERED", tmp_path / "notes" / "code_versions.hashes")
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(declarations, "_rows", None)
+    monkeypatch.setattr(declarations, "_made", {})
 
 
 def noted_modules(monkeypatch: pytest.MonkeyPatch) -> list[Asset]:
     """Return what a process that has imported nothing recalls."""
     monkeypatch.setattr(declarations, "asset_of", lambda _: None)
+    monkeypatch.setattr(declarations, "_rows", None)  # reads them
     found = declarations.recalled()
     assert found is not None
     return found
@@ -63,12 +66,25 @@ def _plain(value: object) -> object:
 
 def test_notes_of_another_source_count_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     declarations.note_down(definitions.declared_in(definitions.load_modules()))
+    monkeypatch.setattr(declarations, "_rows", None)
     assert declarations.recalled() is not None
+    monkeypatch.setattr(declarations, "_rows", None)
     known = code_versions._remembered()
     monkeypatch.setattr(
         code_versions, "_remembered", lambda: code_versions._Remembered("other", known.hashes, 0)
     )
     assert declarations.recalled() is None
+
+
+def test_what_a_function_declares_now_counts_where_its_module_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declarations.note_down(definitions.declared_in(definitions.load_modules()))
+    from trace_assets.assets import contrast
+
+    other = replace(contrast.estimate_contrast.__asset__, light=False)  # type: ignore[attr-defined]
+    monkeypatch.setattr(contrast.estimate_contrast, "__asset__", other)
+    assert next(one for one in definitions.pipeline() if one.name == "contrast") is other
 
 
 def test_a_noted_function_is_the_modules_own_when_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from trace_assets.workflows.watch import Look
 
 IN_THIS_PROCESS = 100_000
-"""Messages of one file up to which a worker process, which imports the program anew, would take longer."""
+"""Messages up to which worker processes, which import the program anew, would take longer."""
+FEW_BATCHES = 16
+"""New batches up to which the same holds: to link the tables of one takes a tenth of a second."""
 
 
 def ingest(
@@ -163,13 +165,17 @@ def take_in(study: Study, files: list[Path], format: str, again: bool) -> tuple[
         ["tasks", "trajectories", "config/targets", "config/rollouts"],
         sorted({*outcome.new, *outcome.unchanged}),
         quiet=True,
-        jobs=0 if len(outcome.new) < 2 and sum(outcome.messages.values()) < IN_THIS_PROCESS else None,
+        jobs=0 if _is_little(outcome) else None,
         plays=(),
         keep=True,
     )
     for severity, line in outcome.problems.lines():
         errors.print(f"[yellow]{severity}[/]: {escape(line)}", soft_wrap=True)
     return outcome, max(synced.exit_code, 1 if outcome.problems.errors else 0)
+
+
+def _is_little(outcome: Ingested) -> bool:
+    return len(outcome.new) <= FEW_BATCHES and sum(outcome.messages.values()) < IN_THIS_PROCESS
 
 
 def tell_taken_in(study: Study, outcome: Ingested, console: Console, more: str = "") -> None:

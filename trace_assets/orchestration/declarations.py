@@ -49,14 +49,23 @@ def recalled() -> list[Asset] | None:
 
     A function whose module is imported already stands for itself.
     """
-    rows = noted(FILE)
-    return None if rows is None else [_asset(row) for row in rows]
+    global _rows
+    if _rows is None:
+        _rows = noted(FILE)
+    return None if _rows is None else [_asset(row) for row in _rows]
+
+
+_rows: list[dict[str, Any]] | None = None
+_made: dict[str, Asset] = {}
+"""Assets whose modules were not imported when they were asked for, by name: the same one each time."""
 
 
 def note_down(assets: Sequence[Asset]) -> None:
     """Note down what the assets declare."""
-    rows = [_row(one) for one in assets]
-    if all(row is not None for row in rows):
+    global _rows
+    rows = [row for one in assets if (row := _row(one)) is not None]
+    if len(rows) == len(assets):
+        _rows = rows
         note(FILE, rows)
 
 
@@ -87,6 +96,12 @@ def _asset(row: Mapping[str, Any]) -> Asset:
     known = asset_of(getattr(module, row["function"], None))
     if known is not None:
         return known
+    if (name := row["name"]) not in _made:
+        _made[name] = _deferred(row)
+    return _made[name]
+
+
+def _deferred(row: Mapping[str, Any]) -> Asset:
     return Asset(
         work=Deferred(row["module"], row["function"], row["doc"], row["parameters"]),
         records=tuple(_record(name) for name in row["records"]),
