@@ -217,6 +217,20 @@ def test_another_plan_needs_a_reason_and_leaves_its_mark(tmp_path: Path) -> None
         run(tmp_path, play=scripted(RATES))
 
 
+def test_an_amendment_may_leave_out_a_world_that_was_not_finished(tmp_path: Path) -> None:
+    """Worlds that are played side by side do not end in their order; those that did keep their numbers."""
+    plan = planned(tmp_path)
+    run(tmp_path, play=scripted(RATES))
+    result_file(tmp_path, RESULTS, 2).unlink()
+    assert not score(tmp_path).is_due
+    others = tuple(one for one in plan.worlds if one.number != 2)
+    write_plan(tmp_path, plan.model_copy(update={"worlds": others}), why="time ran out", worlds_seen=3)
+    scored = score(tmp_path)
+    assert scored.is_due and scored.finished == (1, 3, 4) and list(scored.primary[0].by_world) == [1, 3, 4]
+    with pytest.raises(ValueError, match="none of them may be left out"):
+        Plan.model_validate({**plan.model_dump(), "worlds": (*plan.worlds[:2], plan.worlds[3]), "look": 2})
+
+
 def test_a_plan_that_was_edited_by_hand_is_refused(tmp_path: Path) -> None:
     planned(tmp_path)
     said = json.loads((tmp_path / PLAN).read_text())
@@ -249,7 +263,14 @@ def test_damaged_results_are_refused(tmp_path: Path) -> None:
     [
         ({"worlds": ()}, "at least 1"),
         ({"primary": tuple(Comparison(arm="a", rival=str(n)) for n in range(4))}, "at most 3"),
-        ({"worlds": (World(number=2, base_seed=1, target_seed=1, training_seed=1),)}, "numbered from 1"),
+        (
+            {"worlds": tuple(World(number=n, base_seed=n, target_seed=1, training_seed=1) for n in (2, 1))},
+            "numbered in their order",
+        ),
+        (
+            {"worlds": tuple(World(number=2, base_seed=n, target_seed=1, training_seed=1) for n in (1, 2))},
+            "each number once",
+        ),
         (
             {"worlds": tuple(World(number=n, base_seed=1, target_seed=1, training_seed=1) for n in (1, 2))},
             "same seeds",

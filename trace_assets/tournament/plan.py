@@ -92,8 +92,10 @@ class Plan(_Part):
     @field_validator("worlds")
     @classmethod
     def _numbered(cls, worlds: tuple[World, ...]) -> tuple[World, ...]:
-        if [one.number for one in worlds] != list(range(1, len(worlds) + 1)):
-            raise ValueError("worlds are numbered from 1 in their order")
+        # An amendment may leave out worlds that were never finished: the others keep their numbers.
+        numbers = [one.number for one in worlds]
+        if numbers != sorted(set(numbers)):
+            raise ValueError("worlds are numbered in their order, each number once")
         if len({tuple(one.overrides().items()) for one in worlds}) < len(worlds):
             raise ValueError("two worlds have the same seeds, and would count as two")
         return worlds
@@ -111,6 +113,8 @@ class Plan(_Part):
     def _look_is_on_the_way(self) -> Plan:
         if self.look is not None and self.look >= len(self.worlds):
             raise ValueError(f"a look after {self.look} of {len(self.worlds)} worlds is not on the way")
+        if self.look is not None and self.worlds[-1].number != len(self.worlds):
+            raise ValueError("a look takes the first worlds, so none of them may be left out")
         return self
 
     @model_validator(mode="after")
