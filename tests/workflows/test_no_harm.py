@@ -63,3 +63,10 @@ def test_router_chooses_among_accepted_adapters_that_are_not_barred(
     assert routing.usable_adapters(study) == ["brute", "good", "useless"]  # nothing was validated yet
     study.store.write([GOOD, BRUTE, USELESS], NoHarm)
     assert routing.usable_adapters(study) == ["brute", "good"]
+
+
+def test_a_later_round_that_leaves_no_adapter_takes_none_and_stops_nothing() -> None:
+    """No router and no test split follow it: what stands is the agent of the round before."""
+    check = _no_harm_check([USELESS], ["useless"], ["useless"], routed=False)
+    assert (check.passed, check.severity) == (False, "warning")
+    assert "this round takes none" in check.detail and "stays closed" not in check.detail

@@ -74,13 +74,20 @@ def validate_adapters(study: Study) -> StageResult:
         {"adapters": len(adapters), "harmful": len(harmful), "excluded": len(barred), "n": len(rows)},
         pages=asset_report.pages,
         tables=asset_report.tables,
-        checks=(_no_harm_check(harm, accepted, barred, [row.arm for row in together]),),
+        checks=(
+            _no_harm_check(harm, accepted, barred, [row.arm for row in together], routed=study.round == 1),
+        ),
         spent={("rollouts", "episodes"): float(len(trajectories))},
     )
 
 
 def _no_harm_check(
-    harm: list[NoHarm], accepted: list[str], barred: list[str], sums: Sequence[str] = ()
+    harm: list[NoHarm],
+    accepted: list[str],
+    barred: list[str],
+    sums: Sequence[str] = (),
+    *,
+    routed: bool = True,
 ) -> StageCheck:
     """Warn of harm; stop where no adapter is left, so that the test split is not opened for nothing.
 
@@ -89,15 +96,19 @@ def _no_harm_check(
         accepted: Adapters that learned their environment.
         barred: Those that may not act alone.
         sums: Arms of the sums that were played; one of these may still be worth serving.
+        routed: Whether a router and the test split follow. A later round has neither: one that leaves nothing
+            behind takes nothing, and the agent of the round before stands.
     """
     said = "; ".join(f"{row.adapter}: {row.reason}" for row in harm) or "no adapter was trained."
     if barred:
         said += f" No router may choose {', '.join(barred)} alone: not shown to help on its own tasks either."
     none_left = bool(accepted) and not set(accepted) - set(barred) and not sums
-    if none_left:
+    if none_left and not routed:
+        said += " No adapter is left, so this round takes none."
+    elif none_left:
         said += " No adapter is left, so nothing is routed and the test split stays closed."
     passed = not any(row.verdict == "harmful" for row in harm)
-    return StageCheck("no_harm", passed, said, severity="error" if none_left else "warning")
+    return StageCheck("no_harm", passed, said, severity="error" if none_left and routed else "warning")
 
 
 def _validate_sums(study: Study, choices: Sequence[str]) -> tuple[list[Evaluation], list[Trajectory]]:
