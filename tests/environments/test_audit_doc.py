@@ -38,6 +38,7 @@ JUDGED_AS = {
     "6": "e0f13dbce8d358b2",
     "7": "615313a3cc121dce",
     "8": "563a96f9c0cb4771",
+    "9": "f4df775f780dac2b",
 }
 """Version of the severity policy to the hash of what it says."""
 

@@ -27,6 +27,7 @@ from trace_assets.environments.audit.false_looks import NO_LOOK as NO_LOOKS
 from trace_assets.environments.audit.needed_looks import ANY_ORDER, NO_DEED
 from trace_assets.environments.audit.paid_decisions import NO_RUNS
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
+from trace_assets.environments.audit.policy_sentences import NO_DECISION, NO_SENTENCE
 from trace_assets.environments.audit.purpose import NO_LOOK
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.audit.trials import FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE
@@ -337,6 +338,7 @@ def test_a_tool_of_unknown_values_cannot_be_asked_for(clinic: TargetContract) ->
 WHOLE = Sizes(compared=3, diversity=128, floor=16, attack=16, replayed=2, mutated=8)
 SMALL = Sizes(compared=2, diversity=40, floor=8, attack=8, replayed=1, mutated=4)
 NOTHING_TO_TELL = {NO_RUNS, NO_RECORD, NO_RULE, NO_LIST, NO_LOOK, ONE_DECISION, ANY_ORDER, NO_DEED}
+NOTHING_TO_TELL |= {NO_DECISION, NO_SENTENCE}
 NOTHING_TO_TELL |= {NO_LOOKS, FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE}
 FEW = [
     ("clinic", "write_against_policy"),
@@ -379,7 +381,9 @@ def audited(
         for c in checks
         if c.status == "skip" and c.level not in ("statistical", "fidelity", "judged")
     }
-    assert {name: why for name, why in skipped.items() if why not in NOTHING_TO_TELL} == {}
+    assert {
+        name: why for name, why in skipped.items() if why.partition(" (0 of ")[0] not in NOTHING_TO_TELL
+    } == {}
 
 
 @pytest.mark.parametrize(("desk", "family"), one_of_each(FEW, then=1))

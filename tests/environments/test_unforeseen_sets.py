@@ -1,4 +1,4 @@
-"""The fourth to eleventh sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
+"""The fourth to twelfth sets: sound ones pass, however solved; a cheat is seen by what sees its kind."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from tests.audit_fixtures.unforeseen.runner import (
     seventh_set,
     sixth_set,
     tenth_set,
+    twelfth_set,
 )
 from tests.audit_fixtures.unforeseen.seventh.cheats import CHEATS as SEVENTH_CHEATS
 from tests.audit_fixtures.unforeseen.seventh.ways import WAYS as SEVENTH_WAYS
 from tests.audit_fixtures.unforeseen.sixth.cheats import CHEATS as SIXTH_CHEATS
 from tests.audit_fixtures.unforeseen.sixth.ways import WAYS as SIXTH_WAYS
 from tests.audit_fixtures.unforeseen.tenth.cheats import CHEATS as TENTH_CHEATS
+from tests.audit_fixtures.unforeseen.twelfth.cheats import CHEATS as TWELFTH_CHEATS
 from trace_assets.environments.audit.half_looks import without_a_look
 from trace_assets.environments.audit.listed_places import always_in_place
 from trace_assets.environments.audit.own_words import says_its_words
@@ -36,7 +38,7 @@ from trace_assets.environments.audit.severity import SEVERITIES
 
 SETS = (
     *(fourth_set, fifth_set, sixth_set, seventh_set),
-    *(eighth_set, ninth_set, tenth_set, eleventh_set),
+    *(eighth_set, ninth_set, tenth_set, eleventh_set, twelfth_set),
 )
 SOUND = {one.name: one for read in SETS for one in read()}
 WAYS: dict[str, Any] = {name: lambda s, way=way: [way(s)] for name, way in SIXTH_WAYS.items()} | SEVENTH_WAYS
@@ -50,6 +52,7 @@ _CHEATS = (
     NINTH_CHEATS,
     TENTH_CHEATS,
     ELEVENTH_CHEATS,
+    TWELFTH_CHEATS,
 )
 CHEATS = {one.name: one for own in _CHEATS for one in own}
 KILLED, LEAKED, SAME = "trace.mutation.kill_rate", "semantic.no_solution_leakage", "trace.attacker.same_tool"
@@ -175,8 +178,14 @@ SEEN_BY = {
     "chilled before hazardous": "",
     "gold stays on Sundays too": "",
     "who is long a member may have broken things": "",
+    # The twelfth set.
+    "who waits is not weighed": "",
+    "at seventy one pays half": "",
+    "it may rain": "",
+    "a biting dog needs no vaccination": "",
+    "an extension helps long reports too": "",
 }
-"""What sees each; empty where it takes somebody who understands the policy."""
+"""What sees each; empty where it takes somebody who understands the policy, or only a warning is given."""
 QUICK = {
     *("an error sets everything back", "half of a look", "a note stands for the look"),
     *("a reason that chance knows", "keys at no cost until one fits", "the steps count in any order"),
@@ -184,7 +193,7 @@ QUICK = {
     *("two new cards", "an hour of any digits"),
     *("florist_corrections", "vet_estimate", "greenhouse_valve"),
     *("a shelf for the unit to be taken", "museum_loans"),
-    "tool_rental",
+    *("tool_rental", "roof_work"),
     *("what is posted twice is paid", "archive_answers", "missed_connections", "pick_lots"),
 }
 """Of cheats and sound ones those that `make test` tries: one for each mend of the audit, by and large."""
@@ -233,8 +242,8 @@ def test_all_are_said_and_kinds_are_many() -> None:
     assert {one.base for one in CHEATS.values()} <= set(SOUND)
     assert set(CHEATS) | set(SOUND) >= QUICK
     assert (len(SOUND), len(CHEATS), len(WAYS)) == (
-        17 + 8 + 9 + 9 + 14 + 8 + 4 + 10,
-        17 + 12 + 6 + 16 + 16 + 14 + 16 + 6 + 10,
+        17 + 8 + 9 + 9 + 14 + 8 + 4 + 10 + 5,
+        17 + 12 + 6 + 16 + 16 + 14 + 16 + 6 + 10 + 5,
         18,
     )
 

@@ -10,7 +10,7 @@ from tests.audit_fixtures.broken_environment import Animal, sound_names
 from tests.audit_fixtures.purpose.runner import CAUGHT_BY
 from tests.audit_fixtures.runner import ZOO_RULES, Keeper, failed
 from tests.audit_fixtures.shortcuts.broken import SEEN_BY
-from tests.audit_fixtures.unforeseen.runner import VALUES
+from tests.audit_fixtures.unforeseen.runner import SENTENCES, VALUES
 from tests.quick import one_of_each
 from trace_assets.environments.audit import battery
 from trace_assets.environments.audit.battery import verdict_of
@@ -19,6 +19,7 @@ from trace_assets.environments.audit.check import NO_JUDGE, NO_PURPOSE, AuditChe
 from trace_assets.environments.audit.false_looks import NO_LOOK
 from trace_assets.environments.audit.needed_looks import ANY_ORDER, NO_DEED
 from trace_assets.environments.audit.policy_rule import NO_LIST, NO_RECORD, NO_RULE
+from trace_assets.environments.audit.policy_sentences import NO_DECISION, NO_SENTENCE
 from trace_assets.environments.audit.severity import RULES
 from trace_assets.environments.audit.told import ONE_DECISION
 from trace_assets.environments.audit.trials import FREE_ERRORS, NOTHING_BACK, NOTHING_REFUSED, WORDS_BESIDE
@@ -28,6 +29,7 @@ from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable,
 JUDGED = {check.check_id for check in battery.CHECKS if check.level == "judged"}
 """Checks by a model; `judge/` has the environments that fail them."""
 NOT_POSSIBLE = {
+    *(NO_DECISION, NO_SENTENCE),
     "no tool hands the conversation over",
     "no operator makes a harmful mutant of this oracle",
     SAME,
@@ -78,7 +80,7 @@ def test_sound_environments_fail_nothing(name: str, keeper: Keeper) -> None:
     assert failed(checks) == {}
     assert verdict_of(checks) == (True, ())
     skipped = {check.check_id: check.evidence for check in checks if check.status == "skip"}
-    assert set(skipped.values()) <= NOT_POSSIBLE, skipped
+    assert {why.partition(" (0 of ")[0] for why in skipped.values()} <= NOT_POSSIBLE, skipped
 
 
 def _animals(animals: Iterable[Animal]) -> list[object]:
@@ -131,7 +133,7 @@ def _is_caught(animal: Animal, checks: list[EnvironmentCheck]) -> None:
 
 
 def test_every_check_has_an_animal_that_fails_it() -> None:
-    others = {*CAUGHT_BY, VALUES, *JUDGED}.union(*SEEN_BY.values())
+    others = {*CAUGHT_BY, VALUES, SENTENCES, *JUDGED}.union(*SEEN_BY.values())
     assert {animal.check_id for animal in ANIMALS} | others == set(RULES.severities)
 
 

@@ -15,11 +15,15 @@ from trace_assets.settings import Synthesis
 
 VALUES = "trace.purpose.values"
 """A check that one of these is made for; no animal of the zoo is."""
+SENTENCES = "trace.purpose.sentences"
+"""One that the eleventh set is made for."""
 FOLDER = Path(__file__).parent
 SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH = (
     FOLDER / one for one in ("second", "third", "fourth", "fifth", "sixth", "seventh")
 )
-EIGHTH, NINTH, TENTH, ELEVENTH = (FOLDER / one for one in ("eighth", "ninth", "tenth", "eleventh"))
+EIGHTH, NINTH, TENTH, ELEVENTH, TWELFTH = (
+    FOLDER / one for one in ("eighth", "ninth", "tenth", "eleventh", "twelfth")
+)
 FRAME = SECOND / "frame.py"
 """What the modules of the second to the seventh set end with: in a sandbox they could import none of it."""
 SIZES = Sizes(compared=2, diversity=40, floor=8, attack=16, replayed=1, mutated=8, purpose=96)
@@ -68,7 +72,7 @@ class Unforeseen:
         own = (self.folder / kind / f"{self.name}.py").read_text(encoding="utf-8")
         return (
             own
-            if self.folder in (FOLDER, EIGHTH, NINTH, TENTH, ELEVENTH)
+            if self.folder in (FOLDER, EIGHTH, NINTH, TENTH, ELEVENTH, TWELFTH)
             else f"{own}\n\n{FRAME.read_text(encoding='utf-8')}"
         )
 
@@ -156,3 +160,8 @@ def tenth_set() -> list[Unforeseen]:
 def eleventh_set() -> list[Unforeseen]:
     """Return the eleventh set: sound ones that go by conditions, bounds, exceptions and an order of rules."""
     return _read(ELEVENTH)
+
+
+def twelfth_set() -> list[Unforeseen]:
+    """Return the twelfth set: written once the checks were mended on the eleventh."""
+    return _read(TWELFTH)

@@ -284,7 +284,7 @@ def breaks_no_sentence(subject: Subject) -> Finding:
             values[path].add(value)
         for name, value in one.arguments.items():
             given[one.tool][name].add(str(value))
-    policy = PolicyText(_told(subject))
+    policy = PolicyText(told_policy(subject))
     tools = [name for t in subject.probe.tools() if subject.probe.writes(name := t["function"]["name"])]
     rules = {one: RecordRules(policy, one, tools, values, given[one]) for one in given}
     broken: list[tuple[_Change, Breach]] = []
@@ -305,7 +305,7 @@ def breaks_no_sentence(subject: Subject) -> Finding:
     )
 
 
-def _told(subject: Subject) -> str:
+def told_policy(subject: Subject) -> str:
     """Return the target's policy, and what the environment tells its agents where that is something else."""
     policy = policy_of(subject)
     first = decided(subject)[0].first

@@ -20,13 +20,17 @@ from trace_assets.environments.audit.scripted_rollouts import (
 
 
 def _reads(probe: Probe, seed: int) -> list[int]:
-    """Return which messages of the oracle are one read each that was answered and not refused."""
+    """Return which messages of the oracle are one read each that was answered, and not refused.
+
+    What is answered alike on every seed shows nothing: it may be a deed whose name is not known for one.
+    """
     answers = probe.best(seed).answers
     return [
         i
         for i, (action, answer) in enumerate(zip(probe.oracle(seed), answers, strict=False))
         if len(calls_in((action,))) == 1
         and not probe.writes(calls_in((action,))[0]["name"])
+        and not probe.only_acknowledges(calls_in((action,))[0]["name"])
         and not any(message.get("is_error") or message.get("error") for message in answer["messages"])
     ]
 

@@ -34,6 +34,8 @@ _NOTES_DOWN = re.compile(
     re.IGNORECASE,
 )
 """How a description begins of a tool that leaves a note; who sends one tells somebody something."""
+ALIKE_ON = 3
+"""Seeds on which an answer must be the same for it to show nothing."""
 RECORDED = 32
 """Episodes of an audit that are kept, to be played again wherever its environment is used."""
 
@@ -156,6 +158,20 @@ class Probe:
     def hands_over(self, name: str) -> bool:
         """Tell whether a tool hands whom it serves to somebody else, by its name or what is said of it."""
         return hands_over(name) or bool(HANDED_OVER.search(self._said_of(name)))
+
+    def only_acknowledges(self, name: str) -> bool:
+        """Tell whether a tool is answered alike wherever the oracle has called it, on three seeds or more.
+
+        Such an answer shows nothing, so it is no look, whatever the tool's name: a wait, a step, a deed.
+        """
+        told: list[str] = []
+        for played in self._best.values():
+            made = {one["id"] for one in calls_in(played.actions) if one["name"] == name}
+            own = [
+                m for answer in played.answers for m in answer["messages"] if m.get("tool_call_id") in made
+            ]
+            told += [str(m.get("content") or "") for m in own[:1]]
+        return len(told) >= ALIKE_ON and len(set(told)) == 1
 
     def leaves_words(self, name: str) -> bool:
         """Tell whether a tool leaves a note and changes nothing else, by its name or what is said of it."""

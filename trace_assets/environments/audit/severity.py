@@ -49,6 +49,7 @@ SEVERITIES: dict[str, Severity] = {
     "trace.purpose.values": "error",
     "trace.purpose.rule": "error",
     "trace.purpose.policy": "error",
+    "trace.purpose.sentences": "warning",
     "trace.purpose.labelled_runs": "error",
     "trace.purpose.idle_looks": "error",
     "trace.unshown_names": "error",
@@ -165,7 +166,7 @@ class Rules(BaseModel):
     """Share of episodes in which an agent may be paid that a model has do without the capability."""
 
 
-RULES = Rules(version="8", severities=SEVERITIES)
+RULES = Rules(version="9", severities=SEVERITIES)
 """The policy of this version."""
 
 

@@ -21,6 +21,7 @@ SAYS = "says"
 """Under what name the sentences of a text stand, figures and names left out."""
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d{1,9})?\Z")
 _PAIR = re.compile(r"[ \t*-]*([^\W\d][\w .-]{0,30}?)[ \t]*(?:=|:(?=[ \t]))[ \t]*([^=]{0,120}?)[ \t]*\Z")
+_RULE = re.compile(r"\|(?: *:?-{2,}:? *\|){1,40}\Z")
 _SECTION = re.compile(r"^\s*\[([^\[\]\n]{1,60})\]\s*$", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _NAMED = re.compile(
@@ -40,6 +41,8 @@ def written(text: str) -> Any:
     {'lot': [{'no': 1}, {'no': 2}]}
     >>> written("code,rate\n17,4.5"), written("| a | b |\n|---|---|\n| x | 1 |\n| y | 2 |")
     ({'code': '17', 'rate': 4.5}, [{'a': 'x', 'b': 1}, {'a': 'y', 'b': 2}])
+    >>> written("| stay | taken on that very day |\n|---|---|\n| R1 | no |")
+    {'stay': 'R1', 'taken on that very day': 'no'}
     >>> written("state: free\nday=3"), written("item=oven; age=3\nitem=door; age=7")
     ({'state': 'free', 'day': 3}, [{'item': 'oven', 'age': 3}, {'item': 'door', 'age': 7}])
     >>> written("03:17 [pay-db] deployed 42 min ago\nheap full")
@@ -72,8 +75,19 @@ def _plain(text: str) -> Any:
 
 
 def _rows(text: str) -> Any:
-    rows = [_typed(row) for row in table(text)]
+    rows = [_typed(row) for row in table(text) or _ruled(text)]
     return rows[0] if len(rows) == 1 else rows or None
+
+
+def _ruled(text: str) -> list[dict[str, str]]:
+    """Return the rows of a table with a line under its first row: columns may be called by several words."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) < 3 or not _RULE.match(lines[1]):
+        return []
+    names, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in (lines[0], *lines[2:]))
+    if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        return []
+    return [dict(zip(names, row, strict=True)) for row in rows] if {*map(len, rows)} == {len(names)} else []
 
 
 def _typed(row: dict[str, str]) -> dict[str, Any]:
