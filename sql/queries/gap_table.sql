@@ -12,7 +12,7 @@ SELECT target, capability_id, name,
     round(decisive_high, 3) AS decisive_high, n_replayed, round(placebo, 3) AS placebo,
     round(placebo_low, 3) AS placebo_low, round(placebo_high, 3) AS placebo_high, n_placebo, not_measured,
     round(q_value, 4) AS q_value, array_to_string(policies, ', ') AS policies,
-    reading, kept, verdict, more_tasks, more_trials, overridden_by, reason
+    reading, kept, verdict, more_tasks, more_trials, same_as, overridden_by, reason
 FROM gap_table
 WHERE $target::VARCHAR IS NULL OR target = $target
 ORDER BY coalesce(kept, false) DESC, coalesce(verdict = 'promising', false) DESC, coalesce(verdict = 'undecided', false) DESC, target, gap DESC NULLS LAST, capability_id;

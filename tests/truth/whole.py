@@ -188,7 +188,8 @@ def meaning(name: str, readings: Sequence[Reading], said: Said, matched: Matched
 
 
 def _better(one: str, other: str) -> bool:
-    order = ("rejected", "undecided", "seen once", "cases kept", "promising", "override", "kept")
+    low = ("rejected", "said twice", "undecided", "seen once")
+    order = (*low, "cases kept", "promising", "override", "kept")
     return order.index(one) > order.index(other)
 
 

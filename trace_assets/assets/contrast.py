@@ -6,6 +6,7 @@ from collections import Counter
 
 from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
+from trace_assets.diagnosis.duplicates import duplicates
 from trace_assets.diagnosis.empty_contrast import outcome_leak
 from trace_assets.diagnosis.label_matrix import LabelMatrix, agreement_of, consensus_of
 from trace_assets.records import (
@@ -52,6 +53,7 @@ def estimate_contrast(study: Study) -> StageResult:
     for one in evidence:
         matrix = LabelMatrix.build(one.labels, one.triage, one.target, one.causes)
         considered = considered_tests(one.capabilities)
+        twice = duplicates(matrix, one.capabilities)
         aside = Counter(
             capability
             for capability, run in {
@@ -61,7 +63,7 @@ def estimate_contrast(study: Study) -> StageResult:
         )
         rows += [
             row.model_copy(update={"n_passed_aside": aside[row.capability_id]})
-            for row in contrast_matrix(matrix, section, one.target, considered=considered)
+            for row in contrast_matrix(matrix, section, one.target, considered=considered, twice=twice.keys())
         ]
         agreement += agreement_of(matrix, section, one.target)
         consensus += consensus_of(matrix, one.target)

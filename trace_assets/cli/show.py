@@ -171,6 +171,9 @@ def _labels(one: OneTrajectory, numbers: dict[str, int]) -> list[str]:
         style = "red" if row.label == "LACKING" else "green"
         name = _line(one.names.get(row.capability_id, row.capability_id))
         lines.append(f"  {number:>2} [{style}]{row.label}[/] {name}{at}{said}{by}")
+        other = one.same_as.get(row.capability_id, "")
+        if other:
+            lines.append(f"       [dim]said twice: '{_line(one.names.get(other, other))}' stands for it[/]")
     return lines
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from zlib import crc32
 
 import numpy as np
@@ -65,7 +65,12 @@ def contrast(
 
 
 def contrast_matrix(
-    matrix: LabelMatrix, section: ContrastSection, target: str, *, considered: int = 0
+    matrix: LabelMatrix,
+    section: ContrastSection,
+    target: str,
+    *,
+    considered: int = 0,
+    twice: Collection[str] = (),
 ) -> list[Contrast]:
     """Estimate error rates, gap and coverage of every capability of a matrix.
 
@@ -88,6 +93,8 @@ def contrast_matrix(
         section: Resamples, permutations, confidence, seed.
         target: Named in the rows.
         considered: How many proposals the capabilities were picked among.
+        twice: Capabilities that others stand for, see `duplicates`: they are no tests of their own and have
+            no q-value.
 
     Returns:
         One row a capability, in the matrix's order; a capability's row depends on no other's, but for q.
@@ -105,7 +112,11 @@ def contrast_matrix(
         results = [row.model_copy(update=own) for row, own in zip(results, within, strict=True)]
     relevant = counts.sum(axis=0)
     tested = can_be_tested(relevant[:, _RF], relevant[:, _RP])
-    p_values = [row.p_value if test else None for row, test in zip(results, tested, strict=True)]
+    p_values = [
+        row.p_value if test and row.capability_id not in twice else None
+        for row, test in zip(results, tested, strict=True)
+    ]
+    considered = max(0, considered - len(twice))
     q_values = benjamini_hochberg(p_values, considered)
     tests = max(considered, sum(p is not None for p in p_values))
     alphas = _alphas(matrix, section)

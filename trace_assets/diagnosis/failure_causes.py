@@ -85,8 +85,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     that decided the end as much, and what arises in fewer runs before what arises in more. Whoever labels
     knows less than whoever proposed (not how runs ended, nor what was expected): where no label explains a
     failure, it is the candidate that was proposed with this very failure as its witness, and where there is
-    none either, what it lacks in too few runs to be a candidate: then no capability is named. Which message
-    decided it is found apart from that, see `Decisive`, by these of its rules.
+    none either, what it lacks in too few runs to be a candidate: then no capability is named. Where the lack
+    is said twice, and the run lacks what stands for it too, that is named. Which message decided it is found
+    apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -95,6 +96,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
         row.capability_id: row.n_failed_relevant + row.n_passed_relevant for row in diagnosed.contrasts
     }
     kept = {row.capability_id for row in diagnosed.selected if row.kept}
+    same_as = {row.capability_id: row.same_as for row in diagnosed.selected if row.same_as}
     by_id = {one.capability_id: one for one in diagnosed.capabilities}
     parents = {one.parent for one in diagnosed.capabilities}
     says_little = {
@@ -159,7 +161,9 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
             cause = _of_proposal(cause, by_id[witnessed[0]]) if witnessed else cause
             causes.append(_with_suspicion(cause, row))
             continue
-        label, capability = own[0], by_id[own[0].capability_id]
+        standing = [one for one in own if one.capability_id == same_as.get(own[0].capability_id)]
+        label = standing[0] if standing else own[0]
+        capability = by_id[label.capability_id]
         sure = label.capability_id in kept or _judged(label, diagnosed) == "yes"
         cause = FailureCause(
             trajectory_id=row.trajectory_id,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 
 from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.cover import Cover
+from trace_assets.diagnosis.duplicates import duplicates, said_twice
 from trace_assets.diagnosis.empty_contrast import unread_words
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.promises import (
@@ -79,6 +80,9 @@ def select(
     what a broader one covers follows from its narrower ones, each of which one environment can teach: the
     broader one waits until these are taken.
 
+    Of candidates that say one thing twice one stands for the others, which are not decided on by themselves
+    (`duplicates`).
+
     What `selection.overrides` names is kept at the end, whatever speaks against it, and marked as such.
 
     Args:
@@ -107,9 +111,13 @@ def select(
     decided: list[SelectedCapability] = []
     for target, own in groups.items():
         matrix = LabelMatrix.build(labels, triage, target, causes)
-        null = nulls.get(target)
+        same = duplicates(matrix, [row for row in capabilities if row.target == target])
         decided += select_matrix(
-            own, matrix, section, names, detectors, shares, null=null, parents=parents, unread=unread
+            *(own, matrix, section, names, detectors, shares),
+            null=nulls.get(target),
+            parents=parents,
+            same_as=same,
+            unread=unread,
         )
     return decided
 
@@ -125,6 +133,7 @@ def select_matrix(
     null: Callable[[float], Null] | None = None,
     parents: Mapping[str, str | None] = {},
     unread: Set[str] = frozenset(),
+    same_as: Mapping[str, str] = {},
 ) -> list[SelectedCapability]:
     """Decide on the candidates of one target; see `select`.
 
@@ -139,22 +148,25 @@ def select_matrix(
             the thresholds.
         parents: Capability id of what a model proposed to the broader one that it is a case of.
         unread: What passes the thresholds by labels that a person should read first, see `unread_labels`.
+        same_as: Capability id of what is said twice to the one that stands for it, see `duplicates`.
     """
+    twice = {row.capability_id for row in own} & same_as.keys()
+    alone = [row for row in own if row.capability_id not in twice]
     costs = {
         row.capability_id: expected_cost(row, section, detectors.get(row.capability_id, "")) for row in own
     }
     chances: dict[str, float] = {}
     proven = {name for name, share in decisive.items() if is_proven(share, section)}
-    standing = [row for row in own if stands_alone(row, section)]
+    standing = [row for row in alone if stands_alone(row, section)]
     by_chance: Null | None = None
-    hopeful = any(is_evident(row) and is_promising(row, section) for row in own)
+    hopeful = any(is_evident(row) and is_promising(row, section) for row in alone)
     if (standing or hopeful) and null is not None and section.max_chance < 1:
         p_values = {row.capability_id: row.p_value for row in standing if row.p_value is not None}
         by_chance = null(max(p_values.values(), default=0.0))
         chances = {capability: by_chance.share(value) for capability, value in p_values.items()}
     rejected = {
         row.capability_id: reason
-        for row in own
+        for row in alone
         if (
             reason := shortcoming(
                 row, section, chances.get(row.capability_id), proven=row.capability_id in proven
@@ -168,6 +180,7 @@ def select_matrix(
     }
     for name, reason in no_cause.items():
         rejected[name] = f"{rejected[name]}; {reason}" if name in rejected else reason
+    rejected |= {name: said_twice(matrix, name, same_as[name], names) for name in twice}
     waiting = unread - rejected.keys() - proven
     rejected |= {row.capability_id: unread_words(row) for row in own if row.capability_id in waiting}
     passing = [row for row in own if row.capability_id not in rejected]
@@ -199,7 +212,7 @@ def select_matrix(
     rows = {row.capability_id: row for row in own}
     promises = {
         name: found
-        for name in rejected.keys() - no_cause.keys()
+        for name in rejected.keys() - no_cause.keys() - twice
         if (found := promise(rows[name], matrix, section, by_chance)) is not None
     }
     narrower = narrower_ones(own, matrix, section, taken.order, promises)
@@ -214,6 +227,8 @@ def select_matrix(
             reason = with_narrower(reason, narrower.get(capability, ()), names)
         elif override:
             reason = f"kept by override, not found ({override}): {reason}"
+        elif capability in twice:
+            verdict = "said twice"
         elif cases:
             verdict = "cases kept"
             said = "its case {} is" if len(cases) == 1 else "its cases {} are"
@@ -243,6 +258,7 @@ def select_matrix(
                 rank=rank,
                 reason=reason,
                 verdict=verdict,
+                same_as=same_as[capability] if verdict == "said twice" else "",
                 overridden_by=override,
                 chance=chance,
                 more_tasks=more,

@@ -75,7 +75,9 @@ class Contrast(Record):
     """Lucky passes that are relevant and left out of ER+ (`triage.lucky_passes`)."""
 
 
-Decision = Literal["kept", "override", "promising", "undecided", "seen once", "cases kept", "rejected"]
+Decision = Literal[
+    "kept", "override", "promising", "undecided", "seen once", "cases kept", "said twice", "rejected"
+]
 
 
 class SelectedCapability(Record):
@@ -98,7 +100,10 @@ class SelectedCapability(Record):
     """`promising`: gap and coverage are what is asked for, and chance shows as much seldom, over all policies
     or else in the runs of one policy alone. `undecided`: the same, but chance shows as much. `seen once`: the
     same, but the failures of one task alone lack it. `cases kept`: narrower ones that are cases of it are
-    kept instead. `override`: it is kept because `selection.overrides` names it, and was not found."""
+    kept instead. `said twice`: another candidate stands for it, see `same_as`. `override`: it is kept because
+    `selection.overrides` names it, and was not found."""
+    same_as: str = ""
+    """The candidate that stands for it where both say one thing; empty where it stands for itself."""
     overridden_by: str = ""
     """The reason that `selection.overrides` gives; empty where it stands on its own."""
     chance: float | None = None

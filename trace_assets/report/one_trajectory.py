@@ -21,6 +21,7 @@ from trace_assets.records import (
     LuckyPass,
     MessageRow,
     Record,
+    SelectedCapability,
     SuspectTask,
     Task,
     TrajectoryHead,
@@ -49,6 +50,7 @@ class OneTrajectory:
         cause: Why it failed.
         labels: PRESENT and LACKING, lacks first; those of NA are left out.
         names: Capability id to name.
+        same_as: Capability id of what is said twice to the one that stands for it.
         diffs: How a failed run differs from what is expected of it.
         suspects: What speaks against its task.
         lucky: Why a pass says little.
@@ -61,6 +63,7 @@ class OneTrajectory:
     cause: FailureCause | None = None
     labels: Sequence[Label] = ()
     names: dict[str, str] = field(default_factory=dict)
+    same_as: dict[str, str] = field(default_factory=dict)
     diffs: Sequence[ActionDiff] = ()
     suspects: Sequence[SuspectTask] = ()
     lucky: Sequence[LuckyPass] = ()
@@ -124,6 +127,7 @@ def gather_trajectory(store: Store, name: str) -> OneTrajectory:
         cause=next(iter(_of(store, FailureCause, key)), None),
         labels=[row for row in labels if row.capability_id in names],
         names=names,
+        same_as={row.capability_id: row.same_as for row in store.read(SelectedCapability) if row.same_as},
         diffs=sorted(_of(store, ActionDiff, key), key=lambda row: row.number),
         suspects=from_frame(suspects.sort("number"), SuspectTask),
         lucky=sorted(_of(store, LuckyPass, key), key=lambda row: row.kind),
