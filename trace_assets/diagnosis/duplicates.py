@@ -71,17 +71,12 @@ def duplicates(matrix: LabelMatrix, capabilities: Sequence[Capability]) -> dict[
             same[one].add(other)
             same[other].add(one)
 
-    def first(name: str) -> tuple[int, int, bool, str, str, str]:
-        codes, one = matrix.codes[place[name]], known[name]
+    def first(name: str) -> tuple[int, int, bool, str, str, bytes, bytes, str]:
+        row, one = place[name], known[name]
+        codes, shown = matrix.codes[row], matrix.evidence[row].tobytes()
+        lacking, relevant = int((codes == LACKING).sum()), int((codes > NA).sum())
         model = one.detector is None
-        return (
-            -int((codes == LACKING).sum()),
-            -int((codes > NA).sum()),
-            model,
-            one.name,
-            one.description,
-            name,
-        )
+        return -lacking, -relevant, model, one.name, one.description, codes.tobytes(), shown, name
 
     standing: list[str] = []
     found: dict[str, str] = {}
