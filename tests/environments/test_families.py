@@ -92,6 +92,8 @@ def test_families_have_recipes_and_cases() -> None:
     without |= {"unread_prerequisite", "write_against_clauses", "stale_value", "unfinished_deed"}
     without |= {"customary_step", "unread_pages", "call_in_prose", "unseen_answer", "no_answer"}
     without |= {"other_record_taken", "described_record_left", "second_request_left", "unasked_deletion"}
+    without |= {"request_left_unmentioned", "change_against_request", "refusal_untold"}
+    without |= {"empty_result_believed"}
     without |= {"other_sum", "untold_figure", "situational_step", "other_than_asked", "other_choice_taken"}
     without |= {"promise_unkept", "wrong_figure", "unasked_fact"}
     assert set(RECIPES) == {detector.name for detector in DETECTORS} - without - {"listed_unopened"}

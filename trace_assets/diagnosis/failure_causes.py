@@ -17,7 +17,7 @@ from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.lineage import speaks_of_all
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.diagnosis.single_lacks import as_label
-from trace_assets.diagnosis.thresholds import restates_outcome, speaks_against
+from trace_assets.diagnosis.thresholds import HARDLY_MORE, restates_outcome, speaks_against
 from trace_assets.diagnosis.triage import SECOND_LOOK
 from trace_assets.records import (
     ActionDiff,
@@ -85,9 +85,10 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     that decided the end as much, and what arises in fewer runs before what arises in more. Whoever labels
     knows less than whoever proposed (not how runs ended, nor what was expected): where no label explains a
     failure, it is the candidate that was proposed with this very failure as its witness, and where there is
-    none either, what it lacks in too few runs to be a candidate: then no capability is named. Where the lack
-    is said twice, and the run lacks what stands for it too, that is named. Which message decided it is found
-    apart from that, see `Decisive`, by these of its rules.
+    none either, or runs that lack it fail hardly more often, what it lacks in too few runs to be a candidate:
+    then no capability is named. What rules find lacking where runs rather pass explains nothing. Where the
+    lack is said twice, and the run lacks what stands for it too, that is named. Which message decided it is
+    found apart from that, see `Decisive`, by these of its rules.
     """
     decisive = Decisive(diagnosed.trajectories, diagnosed.tasks, rules)
     runs = {one.trajectory_id: one for one in diagnosed.trajectories}
@@ -111,7 +112,13 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
     for single in diagnosed.singles:
         singles[single.trajectory_id].append(single)
     lacks: dict[str, list[Label]] = defaultdict(list)
-    idle = {row.capability_id for row in diagnosed.contrasts if speaks_against(row)}
+    of_rules = [
+        row
+        for row in diagnosed.contrasts
+        if row.capability_id in by_id and by_id[row.capability_id].detector is not None
+    ]
+    idle = {row.capability_id for row in of_rules if speaks_against(row)}
+    weak = {row.capability_id for row in of_rules if speaks_against(row, HARDLY_MORE)}
     for label in diagnosed.labels:
         if label.label != "LACKING" or label.capability_id not in by_id or _harmless(label, diagnosed):
             continue
@@ -146,7 +153,11 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
         witnessed = (
             _witnessed(row.trajectory_id, diagnosed, by_id, rank) if row.fault == "agent" and not own else []
         )
-        alone = _alone(singles[row.trajectory_id], diffs) if not (own or witnessed) else None
+        alone = None
+        hardly = all(one.capability_id in weak and not _is_proven(one, diagnosed) for one in own)
+        if row.fault == "agent" and hardly and not witnessed:
+            alone = _alone(singles[row.trajectory_id], diffs)
+            own = [] if alone is not None else own
         at = decisive.message(
             one,
             [alone] if alone is not None else [(label, by_id[label.capability_id]) for label in own],
@@ -155,7 +166,7 @@ def explain(diagnosed: Diagnosed, rules: Collection[str] = DECISIVE_RULES) -> li
         )
         if row.fault != "agent" or not own:
             cause = _of_triage(row, at, diffs)
-            if row.fault == "agent" and alone is not None:
+            if alone is not None:
                 found = {"words": words_of(*alone), "source": "rule", "rule": alone[1].detector or ""}
                 cause = cause.model_copy(update=found)
             cause = _of_proposal(cause, by_id[witnessed[0]]) if witnessed else cause

@@ -12,11 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.diagnosis.candidates import MIN_NORM, Pool
-from trace_assets.diagnosis.detectors import FAMILIES
+from trace_assets.diagnosis.detectors import FAMILIES, Proposal
 from trace_assets.diagnosis.detectors.lineage import speaks_of_all
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
 from trace_assets.records import Capability, Label, SingleLack
 
+HABITS = frozenset(
+    {"write_without_read", "write_against_state", "write_on_kind", "unsupported_argument", "stale_value"}
+    | {"unfinished_deed", "situational_step", "customary_step", "listed_unopened", "unanswered_state"}
+    | {"skipped_check", "write_without_consent", "unverified_write", "repeated_error", "idle_loop"}
+    | {"ended_with_work_open", "second_request_left", "unasked_condition", "unseen_answer", "no_answer"}
+    | {"write_after_refusal", "empty_turn", "call_in_prose", "denied_without_look", "wrong_figure"}
+)
+"""Families that call wrong what runs mostly do otherwise: several successes must show it. The others hold a
+call or a word against what the policy, the request or a result says; that no success lacks it is enough."""
+NEVER = frozenset({"customary_step"})
+"""Families whose lacks are no cause where few runs have them: a step that merely goes with another one."""
 MOST = 3
 """Lacks that are kept of one run."""
 _PLACE = {family.name: place for place, family in enumerate(FAMILIES)}
@@ -30,7 +41,7 @@ def single_lacks(
     *,
     as_if: bool = False,
 ) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Yield what failures lack, no success lacks, and enough successes show, candidates left out.
+    """Yield what failures lack and no success does, candidates left out; of `HABITS` what successes show.
 
     Args:
         pool: All proposals with their labels.
@@ -44,17 +55,28 @@ def single_lacks(
         show it. What the policy says comes before what runs mostly do.
     """
     lacking, present = pool.codes == LACKING, pool.codes == PRESENT
-    rows = [row for row in range(len(pool.proposals)) if not speaks_of_all(pool.proposals[row].args)]
-    rows = [row for row in rows if row not in set(picked)]
+    rows = [
+        row
+        for row, proposal in enumerate(pool.proposals)
+        if row not in set(picked) and _may_be_alone(pool.detectors[row].name, proposal)
+    ]
     lacked, spared = lacking[:, failed].sum(axis=1), lacking[:, passed].sum(axis=1)
     shown = present[:, passed].sum(axis=1)
     rows.sort(key=lambda row: (_PLACE[pool.detectors[row].name], -shown[row], row))
     own = int(as_if)
-    good = [row for row in rows if spared[row] == own and lacked[row] + own and shown[row] >= MIN_NORM]
+    least = [MIN_NORM if one.name in HABITS else 0 for one in pool.detectors]
+    good = [row for row in rows if spared[row] == own and lacked[row] + own and shown[row] >= least[row]]
     for column in np.flatnonzero(passed if as_if else failed).tolist():
         found = [row for row in good if lacking[row, column]]
         for number, row in enumerate(found[:MOST]):
             yield column, number, row, (int(lacked[row]) + own, int(shown[row]))
+
+
+def _may_be_alone(family: str, proposal: Proposal) -> bool:
+    """Tell whether a finding may explain a run that has it alone: not what a look alone was given unsaid."""
+    if family in NEVER or speaks_of_all(proposal.args):
+        return False
+    return family != "unsupported_argument" or bool(proposal.args["tool"])
 
 
 def as_label(one: SingleLack) -> tuple[Label, Capability]:

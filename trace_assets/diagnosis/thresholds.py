@@ -357,7 +357,11 @@ LESS_OFTEN = 0.5
 lacking it explains no failure."""
 
 
-def speaks_against(row: Contrast) -> bool:
+HARDLY_MORE = 1.25
+"""The same share from which what a run lacks nearly alone explains it rather."""
+
+
+def speaks_against(row: Contrast, share: float = LESS_OFTEN) -> bool:
     """Tell whether runs that lack a capability fail so seldom that lacking it explains none.
 
     >>> from types import SimpleNamespace as Row
@@ -370,4 +374,4 @@ def speaks_against(row: Contrast) -> bool:
     shown = failed + row.n_passed_relevant - row.n_passed_lacking
     if not row.n_passed_lacking or not shown:
         return False
-    return row.n_failed_lacking / lacking <= LESS_OFTEN * failed / shown
+    return row.n_failed_lacking / lacking <= share * failed / shown

@@ -50,6 +50,8 @@ _ACCOUNT = re.compile(
 _BRIEF = 200
 """Letters of such a notice at most."""
 _CUT = re.compile(r"[A-Za-z0-9,;:(\[{\"'-]$")
+_NAMED = re.compile(r"\s*[A-Z][A-Za-z ]{1,24}: ?\S.{0,80}\Z")
+"""A last line that names what it gives (`ANSWER: 351`) needs no end mark."""
 _LONG = 60
 """Characters from which a last message without an end mark counts as cut off."""
 
@@ -141,7 +143,7 @@ def _cut_off(case: Case) -> str:
         return ""
     text = (last.content or "").rstrip()
     final = text.rpartition("\n")[2]
-    listed = final.lstrip().startswith(("-", "*", "#", "|")) or final.isupper()
+    listed = final.lstrip().startswith(("-", "*", "#", "|")) or final.isupper() or bool(_NAMED.match(final))
     return "truncated_output" if len(text) >= _LONG and _CUT.search(text) and not listed else ""
 
 

@@ -28,6 +28,7 @@ from trace_assets.diagnosis.detectors.missing_looks import (
 from trace_assets.diagnosis.detectors.policy_sums import OtherSum
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
+from trace_assets.diagnosis.detectors.refusals import EmptyResultBelieved, RefusalUntold
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
 from trace_assets.diagnosis.detectors.situational_steps import SituationalStep
 from trace_assets.diagnosis.detectors.transcript import Transcript
@@ -38,6 +39,7 @@ from trace_assets.diagnosis.detectors.unfinished_work import (
     SecondRequestLeft,
     UnfinishedDeed,
 )
+from trace_assets.diagnosis.detectors.unmet_requests import ChangeAgainstRequest, RequestLeftUnmentioned
 from trace_assets.diagnosis.detectors.untold import UntoldFigure
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstClauses, WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
@@ -53,6 +55,7 @@ FAMILIES: tuple[Detector, ...] = (
     WriteAgainstClauses(),
     WritePastDate(),
     WriteAgainstRule(),
+    ChangeAgainstRequest(),
     WriteWithoutRead(),
     WriteAgainstState(),
     WriteOnKind(),
@@ -64,6 +67,7 @@ FAMILIES: tuple[Detector, ...] = (
     UnaskedDeletion(),
     UnsupportedArgument(),
     StaleValue(),
+    RequestLeftUnmentioned(),
     EndedWithWorkOpen(),
     SecondRequestLeft(),
     UnfinishedDeed(),
@@ -77,10 +81,12 @@ FAMILIES: tuple[Detector, ...] = (
     SkippedCheck(),
     WriteAfterRefusal(),
     WriteWithoutConsent(),
+    RefusalUntold(),
     PromiseUnkept(),
     WrongFigure(),
     ClaimWithoutWrite(),
     DeniedWithoutLook(),
+    EmptyResultBelieved(),
     UnverifiedWrite(),
     RepeatedError(),
     UnrecoveredError(),

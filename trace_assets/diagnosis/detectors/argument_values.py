@@ -53,7 +53,7 @@ class UnsupportedArgument:
             for step in one.steps:
                 for path, value in leaves(step.values):
                     text = _checkable(value)
-                    if text is None or step.by_user:
+                    if text is None or step.by_user or (_bounds(path, text) and step.tool in corpus.reading):
                         continue
                     for tool in ("", step.tool) if step.tool in corpus.mutating else ("",):
                         values.setdefault((path, tool), set()).add(text)
@@ -88,13 +88,27 @@ class UnsupportedArgument:
                 text = _checkable(value) if path == args["argument"] else None
                 if text is None:
                     continue
-                if not _supported(transcript, text, step.index):
+                if not _supported(transcript, text, step.index) and not _borne_out(transcript, text, step):
                     # What stands in a list may be a part of a sum, split as nobody can follow.
                     if path.rpartition(".")[2] in step.given and _adds_up(transcript, text, step.index):
                         continue
                     return lacking(f"{step.tool} was given {path}={text}, which nobody had said", step.index)
                 given.append(step.index)
         return present(f"every {args['argument']} had been said or seen", *given[:4]) if given else NOT_NEEDED
+
+
+_BOUND = re.compile(
+    r"(?:\A|_)(?:from|to|since|until|after|before|start|end|begin|min|max|earliest|latest)(?:_|\Z)"
+)
+
+
+def _bounds(path: str, text: str) -> bool:
+    """Tell whether a value says from when until when is searched: who looks may look as far as he likes.
+
+    >>> _bounds("date_from", "2031-05-02"), _bounds("date", "2031-05-02"), _bounds("sent_to", "ann")
+    (True, False, False)
+    """
+    return _DATE.match(text) is not None and _BOUND.search(plain_name(path).replace(".", "_")) is not None
 
 
 _OWN_WORDS = frozenset({"query", "queries", "q", "search_query", "keyword", "keywords"})
@@ -117,6 +131,15 @@ def _supported(transcript: Transcript, text: str, before: int) -> bool:
     if text not in transcript.sources:
         transcript.sources[text] = _source(transcript, text)
     return transcript.sources[text] < before
+
+
+def _borne_out(transcript: Transcript, text: str, step: Step) -> bool:
+    """Tell whether another call that was made together with one showed its value: a guess that was right."""
+    return any(
+        text in other.result.lower() and not other.is_about(text)
+        for other in transcript.steps
+        if other.index == step.index and other is not step and not other.failed
+    )
 
 
 def _source(transcript: Transcript, text: str) -> int:

@@ -20,7 +20,8 @@ _ASKS = re.compile(
     r"\?|\b(?:please|kindly) (?:confirm|reply|respond)|\bconfirm\b|\bproceed\b|\(yes|\byes\b|\blet me know\b"
 )
 _WANTS_FACT = re.compile(
-    r"\b(?:what(?:'s| is| are| was)|which|when|where|who|how (?:many|much|old|long)|may i have|"
+    r"\b(?:what(?:'s| (?:is|are|was|time|day|date|kind|size|colou?r|name|number))|"
+    r"which|when|where|who|how (?:many|much|old|long)|may i have|"
     r"i(?:'ll| will)? need your|"
     r"(?:could|can|would|please)(?: you)?(?: please)? (?:give|tell|provide|share|state|send)(?: me| us)?)\b"
 )

@@ -14,7 +14,17 @@ from trace_assets.diagnosis.detectors.policy_sums import shown_numbers
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import numbers_in, sums
-from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, is_deed, same_verb, things, verb_of
+from trace_assets.diagnosis.detectors.verbs import (
+    ELSEWHERE,
+    NOUNS,
+    WORD,
+    WRITING,
+    has_stem,
+    is_deed,
+    same_verb,
+    things,
+    verb_of,
+)
 from trace_assets.diagnosis.detectors.wording import gerund, imperative
 
 MIN_USES = 3
@@ -28,6 +38,8 @@ _OPEN = re.compile(
 )
 """Words of a sentence that says what may be done, or what is not."""
 _SENTENCE = re.compile(r"[^.?!\n]+[.?!]?")
+_AS_NOUN = re.compile(rf"\b(?:the|an?|this|that|its|your|our|my) (?:{'|'.join(sorted(NOUNS))})\b")
+"""Verbs in the place of nouns: who lifts the hold holds nothing."""
 
 
 class PromiseUnkept:
@@ -54,7 +66,7 @@ class PromiseUnkept:
                 subject=(tool,),
             )
             for tool in sorted(corpus.mutating & corpus.agent_tools.keys())
-            if things(tool) and corpus.agent_tools[tool] >= MIN_USES and not hands_over(tool)
+            if _can_be_told(tool) and corpus.agent_tools[tool] >= MIN_USES and not hands_over(tool)
         ]
 
     def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
@@ -73,6 +85,11 @@ class PromiseUnkept:
         return NOT_NEEDED
 
 
+def _can_be_told(tool: str) -> bool:
+    """Tell whether sentences can be told to be about a tool: by its thing, or by a verb that is no noun."""
+    return bool(things(tool)) or verb_of(tool) in WRITING - NOUNS - ELSEWHERE
+
+
 def _promises(sentence: str, tool: str) -> bool:
     """Tell whether a sentence says that what a tool does will be done or is done.
 
@@ -83,6 +100,7 @@ def _promises(sentence: str, tool: str) -> bool:
     """
     if _OPEN.search(sentence) or not _SAYS_SO.search(sentence):
         return False
+    sentence = _AS_NOUN.sub(" ", sentence)
     # Who updates a reservation does not reserve: a thing is no deed.
     words = [
         word for word in WORD.findall(sentence) if not any(has_stem([word], one) for one in things(tool))

@@ -30,7 +30,7 @@ class UnreadPrerequisite:
     """
 
     name = "unread_prerequisite"
-    norm = 0.0
+    norm = 0.2
     mistake: Mistake = "missing_call"
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
@@ -259,6 +259,11 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 """What a result says when there is more of it."""
+_ROWS_OF = re.compile(
+    r"\b(?:rows?|results?|items?|entries|records|showing|lines?|hits) \d+ ?(?:-|\u2013|to) ?(\d+) "
+    r"(?:of|/) ?(\d+)\b",
+    re.IGNORECASE,
+)
 _PAGE_OF = re.compile(r"\bpage (\d+) (?:of|/) ?(\d+)\b", re.IGNORECASE)
 
 
@@ -281,10 +286,11 @@ class UnreadPages:
                 for one in corpus.transcripts
                 if any(goes_on(step.result) for step in one.calls(tool, ok=True))
             ]
-            if len(parted) >= MIN_USES:
+            paged = sorted(name for name in corpus.arguments_of(tool) if _PAGED.fullmatch(name.lower()))
+            if parted:
                 proposals.append(
                     Proposal(
-                        args={"tool": tool},
+                        args={"tool": tool, "paged": paged} if paged else {"tool": tool},
                         name="Read on while a list goes on",
                         description=(
                             "When a result says that there is more of it, read the rest before concluding "
@@ -302,9 +308,28 @@ class UnreadPages:
         if not parts:
             return NOT_NEEDED
         last = steps[parts[-1]]
-        if parts[-1] == len(steps) - 1 or steps[parts[-1] + 1].arguments == last.arguments:
+        paged = set(strings(args.get("paged", ())))
+        if not any(_reads_on(last, step, paged) for step in steps[parts[-1] + 1 :][: None if paged else 1]):
             return lacking(f"{last.tool} showed that there is more, which was never read", last.end)
         return present("what was left of a list was read", last.end, steps[parts[-1] + 1].index)
+
+
+_PAGED = re.compile(
+    r"(?:next_?|start_?)?(?:page|offset|cursor|skip|page_?(?:token|number|no|index|size)|limit|per_?page|row)s?"
+)
+"""Arguments that say which part of a list is wanted."""
+
+
+def _reads_on(last: Step, step: Step, paged: Collection[str]) -> bool:
+    """Tell whether a call asks for another part of the list that an earlier one began to show.
+
+    Where the tool is given which part is wanted, the rest of what it is given must be the same: another
+    search reads nothing on.
+    """
+    if not paged:
+        return step.arguments != last.arguments
+    one, other = ({n: v for n, v in call.given.items() if n not in paged} for call in (last, step))
+    return one == other and step.arguments != last.arguments
 
 
 def goes_on(text: str) -> bool:
@@ -314,10 +339,12 @@ def goes_on(text: str) -> bool:
     [True, False]
     >>> goes_on("page 1 of 3"), goes_on("page 3 of 3"), goes_on("(40 more lines below)")
     (True, False, True)
+    >>> goes_on("(rows 1-12 of 31)"), goes_on("showing 1-3 of 3")
+    (True, False)
     >>> goes_on('{"link": [{"relation": "next", "url": "http://a.example/p?page=2"}]}')
     True
     """
-    if found := _PAGE_OF.search(text):
+    if found := _PAGE_OF.search(text) or _ROWS_OF.search(text):
         return int(found[1]) < int(found[2])
     return _GOES_ON.search(text) is not None
 

@@ -15,12 +15,15 @@ from trace_assets.diagnosis.detectors.wording import deed, imperative
 
 # English only: other languages give NA.
 _CLAIM = re.compile(
-    r"\b(?:has|have) (?:now )?(?:been )?(?:successfully )?\w+ed\b[^.?!]*"
+    r"(?:\b(?:has|have)|\b(?:i|we)'ve) (?:(?:now|just|already|also) )?(?:been )?(?:successfully )?"
+    r"(?:\w+ed|sent|put|made|paid|taken|given)\b[^.?!]*"
     r"|\bsuccessfully \w+ed\b|\bis now \w+ed\b"
 )
 _DONE = re.compile(
     r"\b(?:updated|cancell?ed|changed|booked|modified|refunded|exchanged|returned|added|upgraded|processed|"
-    r"completed|issued|created|removed|enabled|disabled|transferred|submitted|scheduled)\b"
+    r"completed|issued|created|removed|enabled|disabled|transferred|submitted|scheduled|"
+    r"sent|texted|e-?mailed|messaged|forwarded|notified|informed|passed|posted|ordered|reserved|registered|"
+    r"recorded|reported|escalated|charged|waived|credited|moved|rescheduled|paid|assigned|saved|deleted)\b"
 )
 
 

@@ -1,0 +1,189 @@
+"""What a request asks for or rules out: a part that nobody came back to, a change that was not wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trace_assets.diagnosis.detectors.corpus import Corpus
+from trace_assets.diagnosis.detectors.mutation import hands_over, leaves_words
+from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import strings
+from trace_assets.diagnosis.detectors.verbs import (
+    ELSEWHERE,
+    NOUNS,
+    WORD,
+    has_stem,
+    same_verb,
+    things,
+    verb_of,
+)
+from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
+
+MIN_USES = 1
+"""Runs that must use a tool for words of the user to ask for it."""
+# English only: other languages give NA.
+_CLAUSE = re.compile(r"[.?!;:,\n]+|\b(?:and|but) (?=(?:can|could|would|will|i|we|please|also|when|then)\b)")
+_WANTS = re.compile(
+    r"\b(?:please|pls|can|could|would|will have to|must|needs? to|need|wants?|like to|like you to|"
+    r"ha(?:ve|s) to|should|let's|i'd like|go ahead|kindly)\b"
+)
+_OPEN = re.compile(
+    r"\b(?:don't|do not|didn't|did not|never|not|if|whether|already|was|were|has been|have been|had|why|"
+    r"when (?:do|does|did|will)|how (?:much|many|long|do|does))\b"
+)
+_SHORTEST = 5
+"""Letters of a word that names a deed so that it is told by its beginning."""
+
+
+class RequestLeftUnmentioned:
+    """The user asks for what a writing tool does, in its own words, and nobody comes back to it.
+
+    The tool was never called, and no message of the agent has a form of that word or of its like: what was
+    refused, put off or handed over has been spoken of. Relevant when the user asked so. Arguments: `tool`,
+    `words` that ask for it and for no other tool.
+    """
+
+    name = "request_left_unmentioned"
+    norm = 0.8
+    mistake: Mistake = "early_end"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose every writing tool with words of its own."""
+        writes = [
+            tool
+            for tool in sorted(corpus.mutating & corpus.agent_tools.keys())
+            if corpus.agent_tools[tool] >= MIN_USES and not hands_over(tool) and not leaves_words(tool)
+        ]
+        return [
+            Proposal(
+                args={"tool": tool, "words": words},
+                name=f"{title(imperative(tool))} when the request asks for it, or say why not",
+                description=(
+                    f"When the user asks for what '{spoken(tool)}' does beside something else, do it too, or "
+                    "say what becomes of it, before ending."
+                ),
+                subject=(tool,),
+            )
+            for tool in writes
+            if (words := _own_words(tool, corpus))
+        ]
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        words = strings(args["words"])
+        asked = next(_asked(transcript, words), None)
+        if asked is None:
+            return NOT_NEEDED
+        if made := transcript.calls(args["tool"]):
+            return present("it was asked for and tried", asked, made[0].index)
+        for index, message in enumerate(transcript.messages):
+            if message.role == "assistant" and _says(transcript.lowered[index], words):
+                return present("it was asked for and spoken of", asked, index)
+        why = f"{args['tool']} was asked for, never called, and no message came back to it"
+        return lacking(why, asked, transcript.last_of_agent())
+
+
+def _own_words(tool: str, corpus: Corpus) -> list[str]:
+    """Return the words by which a tool's deed is asked for and no other tool's: its verb, its thing."""
+    others = [other for other in corpus.tools if other != tool]
+    verb = verb_of(tool)
+    found = []
+    shared = any(same_verb(verb, word) for other in others for word in spoken(other).split())
+    if len(verb) >= _SHORTEST and not shared and verb not in NOUNS | ELSEWHERE | _SAYS_NOTHING:
+        found.append(verb)
+    for thing in things(tool):
+        shared = any(has_stem(spoken(other).split(), thing) for other in others)
+        if len(thing) >= _SHORTEST and not shared and thing not in _PEOPLE:
+            found.append(thing)
+    return found
+
+
+_SAYS_NOTHING = frozenset({"create", "change", "apply", "enter", "start", "record", "update", "submit"})
+_PEOPLE = frozenset(
+    {"customer", "client", "member", "patient", "owner", "guest", "agent", "number", "details"}
+)
+"""Things of tools' names that any request speaks of."""
+
+
+def _asked(transcript: Transcript, words: list[str]) -> Iterator[int]:
+    for index, message in enumerate(transcript.messages):
+        for clause in _CLAUSE.split(transcript.lowered[index]) if message.role == "user" else ():
+            if not _WANTS.search(clause):
+                continue
+            for found in WORD.finditer(clause):
+                if _says(found[0], words) and not _OPEN.search(clause[: found.start()]):
+                    yield index
+
+
+def _says(text: str, words: list[str]) -> bool:
+    said = WORD.findall(text)
+    return any(same_verb(one, word) or has_stem([word], one) for one in words for word in said)
+
+
+_LOOK_ONLY = re.compile(
+    r"\b(?:review|read|look|check|report|information|info|query|advice|draft|view|analysis)[- ]only\b|"
+    r"\b(?:dry[- ]run|no changes?,? please|without (?:changing|posting|sending|doing) any(?:thing)?)\b|"
+    r"\b(?:do not|don't|please don't) (?:change|post|send|book|cancel|touch|modify|update|submit|execute|act|"
+    r"do) (?:anything|any of|it yet|them yet|yet|a thing)\b|"
+    r"\b(?:just|only) (?:want(?:ed)? to|need to|asking to|like to) (?:know|ask|see|check|understand)\b"
+)
+"""How a request says that nothing is to be changed."""
+
+
+_TELLS = frozenset(
+    {"notify", "send", "message", "email", "mail", "reply", "report", "inform", "post", "note"}
+)
+"""Verbs of tools by which an answer may be given: a word changes nothing."""
+
+
+class ChangeAgainstRequest:
+    """The request says that nothing is to be changed (`review only`, `dry run`), and something was.
+
+    A later message of the user may ask for a change after all. Relevant when the request says so. Arguments:
+    `writes` (the writing tools).
+    """
+
+    name = "change_against_request"
+    norm = 0.8
+    mistake: Mistake = "forbidden_call"
+
+    def propose(self, corpus: Corpus) -> list[Proposal]:
+        """Propose the one instance where some request says so and the agent can change something."""
+        used = sorted(corpus.mutating & corpus.agent_tools.keys())
+        writes = [tool for tool in used if verb_of(tool) not in _TELLS and not hands_over(tool)]
+        if not writes or not any(_LOOK_ONLY.search(one.asked) for one in corpus.transcripts):
+            return []
+        return [
+            Proposal(
+                args={"writes": writes},
+                name="Change nothing when the request is to look only",
+                description=(
+                    "When a request says that it is for information, review or a trial run, look, answer, "
+                    "and leave everything as it is."
+                ),
+            )
+        ]
+
+    def label(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding:
+        """Label one trajectory."""
+        said = [
+            index
+            for index, message in enumerate(transcript.messages)
+            if message.role == "user" and _LOOK_ONLY.search(transcript.lowered[index])
+        ]
+        if not said:
+            return NOT_NEEDED
+        writes = set(strings(args["writes"]))
+        later = [
+            index
+            for index, message in enumerate(transcript.messages)
+            if message.role == "user" and message.content and index > said[-1]
+        ]
+        until = later[0] if later else len(transcript.messages)
+        for step in transcript.steps:
+            if step.tool in writes and not step.failed and not step.by_user and said[-1] < step.index < until:
+                return lacking(f"{step.tool} was called, and nothing was to be changed", said[-1], step.index)
+        return present("it was left at looking", said[-1])
