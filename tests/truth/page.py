@@ -116,7 +116,9 @@ def pages(results: Results) -> dict[str, str]:
         "truth.md": front(text("front"), results),
         "truth/rules.md": _joined(_rules(results)),
         "truth/rounds.md": _joined([text("intro_rounds"), *(text(name) for name in round_names())]),
-        "truth/invented.md": _joined([text("intro_invented"), *planted_words(), *planted_lacks()]),
+        "truth/invented.md": _joined(
+            [text("intro_invented"), text("others_sets"), *planted_words(), *planted_lacks()]
+        ),
         "truth/models.md": _joined(
             [text("intro_models"), results.recorded, text("whole"), text("whole_sets")]
         ),

@@ -21,11 +21,12 @@ HABITS = frozenset(
     {"write_without_read", "write_against_state", "write_on_kind", "unsupported_argument", "stale_value"}
     | {"unfinished_deed", "situational_step", "customary_step", "listed_unopened", "unanswered_state"}
     | {"skipped_check", "write_without_consent", "unverified_write", "repeated_error", "idle_loop"}
+    | {"unrecovered_error"}
     | {"ended_with_work_open", "second_request_left", "unasked_condition", "unseen_answer", "no_answer"}
     | {"write_after_refusal", "empty_turn", "call_in_prose", "denied_without_look", "wrong_figure"}
 )
 """Families that call wrong what runs mostly do otherwise: several successes must show it. The others hold a
-call or a word against what the policy, the request or a result says; that no success lacks it is enough."""
+call or a word against what the policy, the request or a result says; that one success shows it is enough."""
 NEVER = frozenset({"customary_step"})
 """Families whose lacks are no cause where few runs have them: a step that merely goes with another one."""
 MOST = 3
@@ -41,7 +42,7 @@ def single_lacks(
     *,
     as_if: bool = False,
 ) -> Iterator[tuple[int, int, int, tuple[int, int]]]:
-    """Yield what failures lack and no success does, candidates left out; of `HABITS` what successes show.
+    """Yield what failures lack and no success does, candidates left out, where enough show it.
 
     Args:
         pool: All proposals with their labels.
@@ -64,7 +65,7 @@ def single_lacks(
     shown = present[:, passed].sum(axis=1)
     rows.sort(key=lambda row: (_PLACE[pool.detectors[row].name], -shown[row], row))
     own = int(as_if)
-    least = [MIN_NORM if one.name in HABITS else 0 for one in pool.detectors]
+    least = [MIN_NORM if one.name in HABITS else 1 for one in pool.detectors]
     good = [row for row in rows if spared[row] == own and lacked[row] + own and shown[row] >= least[row]]
     for column in np.flatnonzero(passed if as_if else failed).tolist():
         found = [row for row in good if lacking[row, column]]

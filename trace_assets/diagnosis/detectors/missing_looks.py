@@ -323,13 +323,15 @@ _PAGED = re.compile(
 def _reads_on(last: Step, step: Step, paged: Collection[str]) -> bool:
     """Tell whether a call asks for another part of the list that an earlier one began to show.
 
-    Where the tool is given which part is wanted, the rest of what it is given must be the same: another
-    search reads nothing on.
+    Where the tool is given which part is wanted, that must be another one: another search reads nothing on.
     """
-    if not paged:
+    if not paged or any(_PAGE_IN.search(str(value)) for value in step.given.values()):
         return step.arguments != last.arguments
-    one, other = ({n: v for n, v in call.given.items() if n not in paged} for call in (last, step))
-    return one == other and step.arguments != last.arguments
+    return any(step.given.get(name) != last.given.get(name) for name in paged)
+
+
+_PAGE_IN = re.compile(r"[?&](?:page|offset|cursor|after|start|skip|page_?token)=", re.IGNORECASE)
+"""An address that says which part is wanted."""
 
 
 def goes_on(text: str) -> bool:
