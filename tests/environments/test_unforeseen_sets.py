@@ -57,6 +57,7 @@ _CHEATS = (
 CHEATS = {one.name: one for own in _CHEATS for one in own}
 KILLED, LEAKED, SAME = "trace.mutation.kill_rate", "semantic.no_solution_leakage", "trace.attacker.same_tool"
 BALANCE, UNKNOWN, CLAIMED = "trace.balance", "trace.unshown_names", "trace.attacker.claimed_looks"
+SENTENCES = "trace.purpose.sentences"
 SEEN_BY = {
     "closing words of an odd length": "trace.mutation.reworded",
     "the order of arguments": "trace.mutation.harmless",
@@ -96,7 +97,7 @@ SEEN_BY = {
     "free in one of two calendars": KILLED,
     # The sixth set.
     "the damage alone decides": "",
-    "water is paid by the maker while the warranty lasts": "",
+    "water is paid by the maker while the warranty lasts": SENTENCES,
     "the request says who pays": BALANCE,
     "some of the members are enough": KILLED,
     "the first page alone is enough": SAME,
@@ -155,7 +156,7 @@ SEEN_BY = {
     "the rate of an agreement needs no proof": "",
     "worn things are deducted": "",
     "textiles may hang as long as they are asked for": "",
-    "in an oral exam the laptop is what is due": "",
+    "in an oral exam the laptop is what is due": SENTENCES,
     "whatever was asked of the client": "",
     "the gauge need not be read again": "",
     "any service on the way may be restarted": "",
@@ -164,19 +165,19 @@ SEEN_BY = {
     "the hive's label tells what is due": LEAKED,
     "a contact column for the gate to be given": LEAKED,
     "the receipt is thanked for where the toy is kept": "",
-    "what is granted counts as pending": "",
+    "what is granted counts as pending": SENTENCES,
     "the plant does not matter": "",
     "any gate that will do": "",
     # The eleventh set.
-    "fifteen days are fourteen": "",
-    "an extension is not heard": "",
-    "a broken seal is no matter": "",
-    "at three months one is still reminded": "",
+    "fifteen days are fourteen": SENTENCES,
+    "an extension is not heard": SENTENCES,
+    "a broken seal is no matter": SENTENCES,
+    "at three months one is still reminded": SENTENCES,
     "parents are held to the income of others": "",
-    "the age comes before the badge": "",
+    "the age comes before the badge": SENTENCES,
     "days are counted from the order": BALANCE,
-    "chilled before hazardous": "",
-    "gold stays on Sundays too": "",
+    "chilled before hazardous": SENTENCES,
+    "gold stays on Sundays too": SENTENCES,
     "who is long a member may have broken things": "",
     # The twelfth set.
     "who waits is not weighed": "",
@@ -185,7 +186,7 @@ SEEN_BY = {
     "a biting dog needs no vaccination": "",
     "an extension helps long reports too": "",
 }
-"""What sees each; empty where it takes somebody who understands the policy, or only a warning is given."""
+"""What sees each, if only with a warning; empty where it takes somebody who understands the policy."""
 QUICK = {
     *("an error sets everything back", "half of a look", "a note stands for the look"),
     *("a reason that chance knows", "keys at no cost until one fits", "the steps count in any order"),
