@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
     ("name", "primary", "arms"),
     [
         ("desk-a", 2, "oracle_routed routed composed base random_routing swapped_routing"),
-        ("desk-a-rounds-again", 1, "round:2 routed joint mixed_grpo base"),
+        ("desk-a-rounds-again", 1, "round:2 routed joint rft mixed_grpo base"),
         ("desk-a-few", 2, "rft mixed_grpo oracle_routed released routed random_routing base"),
         ("desk-b", 3, "mixed_grpo composed joint routed sum base"),
         (
