@@ -74,3 +74,23 @@ def observed(answer: str) -> list[dict[str, str]]:
 )
 def test_what_was_seen_of_a_thing_does_not_hang_on_how_it_was_written(answer: str) -> None:
     assert observed(answer) == [{"no": "H-7", "state": "open"}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "failed"),
+    [
+        ("<refused><reason>arm would collide</reason></refused>", True),
+        ("<error code='7'>no such hire</error>", True),
+        ("{'error': 'no such hire', 'data': None}", True),
+        ("<hire no='H-7'/>", False),
+        ("{'error': None, 'no': 'H-7'}", False),
+    ],
+)
+def test_a_refusal_is_one_however_it_was_written(answer: str, failed: bool) -> None:
+    call = ToolCall(id="1", name="get_hire", arguments={"hire": "H-7"})
+    messages = (
+        Message(role="assistant", content="", tool_calls=(call,)),
+        Message(role="tool", content=answer, tool_call_id="1"),
+    )
+    run = Trajectory.model_construct(trajectory_id="r", task_id="t", messages=messages)
+    assert [step.failed for step in Transcript(run).steps] == [failed]

@@ -160,7 +160,10 @@ class Transcript:
                     waiting[call.id].remove(place)
                     answers[call.id] = place
                 reply = self.messages[place] if place is not None else None
-                text = as_json((reply.content or "") if reply else "")
+                written = (reply.content or "") if reply else ""
+                text = as_json(written)
+                # In tags it may be the outermost name that says it: `<refused>`.
+                failed = _tells_failure(written, call.arguments) or (text != written and tells_error(text))
                 steps.append(
                     Step(
                         index=index,
@@ -168,7 +171,7 @@ class Transcript:
                         tool=told_apart(call.name, call.arguments, pages),
                         arguments=call.arguments,
                         by_user=message.role == "user",
-                        failed=reply is None or reply.is_error or _tells_failure(text, call.arguments),
+                        failed=reply is None or reply.is_error or failed,
                         result=printed(text),
                         objects=frozenset(
                             normal(value) for value in _named_in_call(call.arguments) if looks_like_id(value)
