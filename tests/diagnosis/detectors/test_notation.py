@@ -56,7 +56,9 @@ def observed(answer: str) -> list[dict[str, str]]:
         Message(role="assistant", content="", tool_calls=(call,)),
         Message(role="tool", content=answer, tool_call_id="1"),
     )
-    run = Trajectory.model_construct(trajectory_id="r", task_id="t", messages=messages)
+    run = Trajectory.model_construct(
+        trajectory_id="r", target="t", task_batch="b", task_id="t", policy="p", messages=messages
+    )
     return [dict(one.fields) for one in Transcript(run).observations.get("h-7", [])]
 
 
@@ -92,5 +94,7 @@ def test_a_refusal_is_one_however_it_was_written(answer: str, failed: bool) -> N
         Message(role="assistant", content="", tool_calls=(call,)),
         Message(role="tool", content=answer, tool_call_id="1"),
     )
-    run = Trajectory.model_construct(trajectory_id="r", task_id="t", messages=messages)
+    run = Trajectory.model_construct(
+        trajectory_id="r", target="t", task_batch="b", task_id="t", policy="p", messages=messages
+    )
     assert [step.failed for step in Transcript(run).steps] == [failed]
