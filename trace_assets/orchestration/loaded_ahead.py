@@ -6,6 +6,7 @@ that looked among them later would have to copy the pages they lie on: so they a
 
 from __future__ import annotations
 
+import atexit
 import gc
 from importlib import import_module
 
@@ -16,3 +17,5 @@ with no_collections():
     definitions.load_modules()
 gc.set_threshold(*SELDOM)
 gc.freeze()
+# What is frozen is not taken down when the process ends, and DuckDB's binding would tell of each such object.
+atexit.register(gc.unfreeze)
