@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -144,7 +144,15 @@ def test_sentences_go_on_over_lines_and_end_with_an_item() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(SOUND))
+def some(all_: Iterable[Any], quick: int = 2) -> list[Any]:
+    """The first ones on every change, the others where there is time: a second of CPU each."""
+    return [
+        pytest.param(one, id=str(getattr(one, "name", one)), marks=[pytest.mark.ci] if n >= quick else [])
+        for n, one in enumerate(all_)
+    ]
+
+
+@pytest.mark.parametrize("name", some(sorted(SOUND), 3))
 def test_a_sound_one_is_read_and_follows_its_sentences(name: str) -> None:
     found = follows_its_sentences(SOUND[name].subject())
     assert (found.status, found.value) == ("pass", 0.0), found.evidence
@@ -158,7 +166,7 @@ MISSED = {
 """An exception of two sentences, a rule that too few decisions follow, a sentence on two deeds."""
 
 
-@pytest.mark.parametrize("one", CHEATS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", some(CHEATS, 3))
 def test_a_rule_that_is_broken_in_a_corner_is_named_with_its_sentence(one: Any) -> None:
     spec = SOUND[one.base].spec
     found = follows_its_sentences(subject_here(record(one.source(), spec.target), spec))
@@ -167,7 +175,7 @@ def test_a_rule_that_is_broken_in_a_corner_is_named_with_its_sentence(one: Any) 
         assert re.search(r" on seed \d+ .*is not what '.+' says; \d+ of \d+ sentences", found.evidence)
 
 
-@pytest.mark.parametrize("one", twelfth_set(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", some(twelfth_set()))
 def test_what_another_sentence_may_say_is_held_against_nobody(one: Any) -> None:
     """Two of these were wrongly said to break a sentence at first sight: by one that was not read."""
     assert follows_its_sentences(one.subject()).status != "fail"
