@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
 from tests.docs.floors import FLOORS, ROOMS, UPWARD
@@ -27,7 +28,7 @@ def assets_table() -> str:
         "|---|---|---|---|---|---|",
     ]
     for one in pipeline():
-        file = inspect.getsourcefile(one.work) or ""
+        file = _file(one)
         place = f"trace_assets/{'/'.join(one.work.__module__.split('.')[1:])}.py"
         assert file.endswith(place), f"{one.name} is declared in {file}"
         cells = (
@@ -42,9 +43,14 @@ def assets_table() -> str:
     return "\n".join(rows)
 
 
+def _file(one: Asset) -> str:
+    """Return the file that an asset is declared in; its module may not be imported yet."""
+    return inspect.getsourcefile(import_module(one.work.__module__)) or ""
+
+
 def rooms_of(one: Asset) -> list[str]:
     """Return the rooms whose definitions an asset's function names, or a helper in its own file."""
-    tree = ast.parse(Path(inspect.getfile(one.work)).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(_file(one)).read_text(encoding="utf-8"))
     definitions = {
         node.name: node
         for node in tree.body
