@@ -63,6 +63,9 @@ class Probe:
     def leaves_words(self, name: str) -> bool:
         return leaves_words(name)
 
+    def only_acknowledges(self, name: str) -> bool:
+        return name == "get_on"
+
     def first(self, seed: int) -> list[dict[str, Any]]:
         return [{"role": "user", "content": "please"}]
 
@@ -307,6 +310,11 @@ def test_reads_with_something_between_them_or_of_the_same_thing_stay() -> None:
     assert mutants("swap_reads", fixed(LOOK, LOOK, END)) == []
     told = {"messages": [{"role": "tool", "content": "see B2", "is_error": False}]}
     assert mutants("swap_reads", fixed(LOOK, SECOND, END, answers={0: told})) == []
+
+
+def test_what_is_answered_alike_everywhere_is_no_read() -> None:
+    waits = acts(call("get_on", id="A1"))
+    assert mutants("repeat_read", fixed(waits, WRITE, END)) == []
 
 
 def test_calls_get_ids_that_differ() -> None:

@@ -50,8 +50,8 @@ _ACCOUNT = re.compile(
 _BRIEF = 200
 """Letters of such a notice at most."""
 _CUT = re.compile(r"[A-Za-z0-9,;:(\[{\"'-]$")
-_NAMED = re.compile(r"\s*[A-Z][A-Za-z ]{1,24}: ?\S.{0,80}\Z")
-"""A last line that names what it gives (`ANSWER: 351`) needs no end mark."""
+_NAMED = re.compile(r"\s*(?:[A-Z][A-Z ]{1,24}|(?:[A-Z][a-z]+ )?[Aa]nswer): ?\S.{0,80}\Z")
+"""A last line that names what it gives as an answer (`ANSWER: 351`) needs no end mark."""
 _LONG = 60
 """Characters from which a last message without an end mark counts as cut off."""
 
