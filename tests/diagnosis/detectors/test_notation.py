@@ -50,7 +50,8 @@ def test_hostile_answers_stay_texts(hostile: str) -> None:
     assert as_json(hostile) == hostile
 
 
-def observed(answer: str) -> list[dict[str, str]]:
+def answered(answer: str) -> Transcript:
+    """A run of one call, which is answered."""
     call = ToolCall(id="1", name="get_hire", arguments={"hire": "H-7"})
     messages = (
         Message(role="assistant", content="", tool_calls=(call,)),
@@ -59,7 +60,7 @@ def observed(answer: str) -> list[dict[str, str]]:
     run = Trajectory.model_construct(
         trajectory_id="r", target="t", task_batch="b", task_id="t", policy="p", messages=messages
     )
-    return [dict(one.fields) for one in Transcript(run).observations.get("h-7", [])]
+    return Transcript(run)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,8 @@ def observed(answer: str) -> list[dict[str, str]]:
     ],
 )
 def test_what_was_seen_of_a_thing_does_not_hang_on_how_it_was_written(answer: str) -> None:
-    assert observed(answer) == [{"no": "H-7", "state": "open"}]
+    seen = answered(answer).observations["h-7"]
+    assert [dict(one.fields) for one in seen] == [{"no": "H-7", "state": "open"}]
 
 
 @pytest.mark.parametrize(
@@ -89,12 +91,4 @@ def test_what_was_seen_of_a_thing_does_not_hang_on_how_it_was_written(answer: st
     ],
 )
 def test_a_refusal_is_one_however_it_was_written(answer: str, failed: bool) -> None:
-    call = ToolCall(id="1", name="get_hire", arguments={"hire": "H-7"})
-    messages = (
-        Message(role="assistant", content="", tool_calls=(call,)),
-        Message(role="tool", content=answer, tool_call_id="1"),
-    )
-    run = Trajectory.model_construct(
-        trajectory_id="r", target="t", task_batch="b", task_id="t", policy="p", messages=messages
-    )
-    assert [step.failed for step in Transcript(run).steps] == [failed]
+    assert [step.failed for step in answered(answer).steps] == [failed]
