@@ -92,6 +92,13 @@ def test_one_candidate_alone_cannot_tell() -> None:
     leak = outcome_leak(*study("model:some-model", 0))
     assert not leak.passed and "one candidate alone" in leak.detail
     assert not unread_labels(*study("model:some-model", 0))
+    # What detectors find in successes says nothing of the model.
+    contrasts, labels = two("model:some-model", 3)
+    mixed = [
+        label.model_copy(update={"labeller": "detectors"}) if label.capability_id == "elsewhere" else label
+        for label in labels
+    ]
+    assert "one candidate alone" in outcome_leak(contrasts, mixed).detail
 
 
 def test_a_person_who_read_the_labels_may_override_and_the_check_says_so() -> None:

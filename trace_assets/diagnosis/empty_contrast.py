@@ -47,12 +47,9 @@ def unread_labels(contrasts: Sequence[Contrast], labels: Iterable[Label]) -> fro
     Honest labels are like this too where lacks are fatal and runs are few, so all else goes on: two studies
     of 30 runs each, labelled blind, were stopped by an earlier form of this.
     """
-    contrasts, labels = list(contrasts), list(labels)
-    by_model, by_detectors = _labelled(labels)
-    asked = [row for row in contrasts if row.capability_id in by_model and row.n_passed_relevant]
-    lacks = sum(row.n_passed_lacking for row in asked if row.capability_id not in by_detectors)
+    by_model, asked, lacks = _of_models(contrasts, labels)
     empty = {row.capability_id for row in empty_contrast(contrasts)}
-    return frozenset(empty & by_model) if not lacks and len(asked) > 1 else frozenset()
+    return frozenset(empty & by_model) if not lacks and asked > 1 else frozenset()
 
 
 def unread_words(row: Contrast) -> str:
@@ -87,8 +84,8 @@ def outcome_leak(
     empty = {row.capability_id for row in empty_contrast(contrasts)}
     if not empty:
         return OutcomeLeak(True, f"none of {len(contrasts)} candidates is lacking in failures alone.")
-    guessed = empty & _labelled(labels)[0]
-    unread = unread_labels(contrasts, labels)
+    by_model, asked, lacks = _of_models(contrasts, labels)
+    guessed = empty & by_model
     found = sorted(guessed or empty)
     named = ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else "")
     what = (
@@ -97,7 +94,7 @@ def outcome_leak(
     )
     if guessed and accept_empty:
         said = "A model labelled them and may have followed the outcome; overridden by contrast.accept_empty."
-    elif unread:
+    elif guessed and not lacks and asked > 1:
         said = (
             "A model labelled them, and it gives LACKING to no success at all: it may have followed the "
             "outcome, so none of them is kept. Read some of the labels with `trace sql lacking` and the "
@@ -105,7 +102,6 @@ def outcome_leak(
             "label with another model."
         )
     elif guessed:
-        lacks = sum(row.n_passed_lacking for row in contrasts)
         looked = (
             "it gives LACKING to successes elsewhere, so it does not follow the outcome"
             if lacks
@@ -123,9 +119,14 @@ def outcome_leak(
     return OutcomeLeak(False, f"{what} {said}")
 
 
-def _labelled(labels: Iterable[Label]) -> tuple[set[str], set[str]]:
-    """Return the capabilities that a model labelled, and those that detectors did."""
+def _of_models(contrasts: Sequence[Contrast], labels: Iterable[Label]) -> tuple[set[str], int, int]:
+    """Return what a model labelled, how many of these successes needed, and how often it finds one lacking.
+
+    What detectors labelled as well says nothing of the model.
+    """
     by_model, by_detectors = set[str](), set[str]()
     for label in labels:
         (by_detectors if label.labeller == DETECTORS else by_model).add(label.capability_id)
-    return by_model, by_detectors
+    asked = [row for row in contrasts if row.capability_id in by_model and row.n_passed_relevant]
+    lacks = sum(row.n_passed_lacking for row in asked if row.capability_id not in by_detectors)
+    return by_model, len(asked), lacks
