@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import socket
 import threading
 import time
@@ -22,6 +21,7 @@ import pytest
 from tests.quick import one_of_each
 from tests.serving.router.conftest import Start
 from tests.serving.router.pretend_server import PretendServer
+from tests.serving.router.raw_server import RawServer, whole_request
 from tests.serving.router.test_hostile_requests import ROUTED, exchange, request, status
 from trace_assets.serving.router import limits
 from trace_assets.serving.router.decisions import ServedLabels
@@ -30,27 +30,7 @@ from trace_assets.serving.router.upstream import Upstream
 Serve = Callable[..., str]
 
 
-def _whole_request(client: socket.socket) -> bytes:
-    """Read a request to its end: a socket that is closed over unread bytes resets the connection.
-
-    What was said on it is then lost.
-    """
-    came = client.recv(1 << 20)
-    while came and not _ended(came):
-        more = client.recv(1 << 20)
-        if not more:
-            break
-        came += more
-    return came
-
-
-def _ended(request: bytes) -> bool:
-    head, gap, body = request.partition(b"\r\n\r\n")
-    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
-    return bool(gap) and len(body) >= (int(length[1]) if length else 0)
-
-
-class Speaker:
+class Speaker(RawServer):
     """A server that says to every request the bytes it was given, then closes, or says no more.
 
     Attributes:
@@ -63,30 +43,16 @@ class Speaker:
         self.seen: list[bytes] = []
         self.gone = threading.Event()
         self.came = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=600)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(600)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._speak, args=(client,), daemon=True).start()
-
-    def _speak(self, client: socket.socket) -> None:
-        with client, suppress(OSError):
-            self.seen.append(_whole_request(client))
-            self.came.set()
-            client.sendall(self.says)
-            if self.hangs:
-                while client.recv(1 << 20):
-                    pass
-                self.gone.set()
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # else the thread in `accept` holds the port
-        self._listener.close()
+    def speak(self, client: socket.socket) -> None:
+        self.seen.append(whole_request(client))
+        self.came.set()
+        client.sendall(self.says)
+        if self.hangs:
+            while client.recv(1 << 20):
+                pass
+            self.gone.set()
 
 
 @pytest.fixture

@@ -20,8 +20,9 @@ import pytest
 
 from tests.serving.router.conftest import MODELS, ByWord, Start
 from tests.serving.router.pretend_server import PretendServer
+from tests.serving.router.raw_server import RawServer, whole_request
 from tests.serving.router.test_hostile_requests import exchange, request, status
-from tests.serving.router.test_hostile_servers import _whole_request, piece, whole
+from tests.serving.router.test_hostile_servers import piece, whole
 from trace_assets.errors import InputError
 from trace_assets.serving.router import app, limits
 from trace_assets.serving.router.decisions import Decisions, FittedDecider
@@ -29,7 +30,7 @@ from trace_assets.serving.router.decisions import Decisions, FittedDecider
 Says = Callable[[bytes, int], list[bytes | float]]
 
 
-class Scripted:
+class Scripted(RawServer):
     """A server that keeps its connections: what it says is written for each request.
 
     Attributes:
@@ -38,30 +39,16 @@ class Scripted:
 
     def __init__(self, says: Says) -> None:
         self.says, self.asked = says, list[bytes]()
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(64)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._speak, args=(client,), daemon=True).start()
-
-    def _speak(self, client: socket.socket) -> None:
-        with client, suppress(OSError):
-            while came := _whole_request(client):
-                self.asked.append(came)
-                for said in self.says(came, len(self.asked)):
-                    if isinstance(said, float):
-                        time.sleep(said)
-                    else:
-                        client.sendall(said)
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def speak(self, client: socket.socket) -> None:
+        while came := whole_request(client):
+            self.asked.append(came)
+            for said in self.says(came, len(self.asked)):
+                if isinstance(said, float):
+                    time.sleep(said)
+                else:
+                    client.sendall(said)
 
 
 @pytest.fixture
