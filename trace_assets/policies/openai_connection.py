@@ -73,7 +73,8 @@ class Connection:
     without a choice are tried again with growing pauses; a Retry-After holds back all requests of this
     connection, not only the one that was told. The key is read from the environment when a client is made,
     and appears in no message, log or attribute. No request goes to another address than the one that was
-    named: a server that sends it on is a fault. Answers are read up to a length, and none is unpacked.
+    named: a server that sends it on is a fault. Answers are read up to a length, and none is unpacked. Each
+    request has a connection of its own: nothing that is said beyond an answer is taken for the next one's.
 
     Args:
         base_url: Such as http://127.0.0.1:8000/v1.
@@ -249,8 +250,10 @@ class Connection:
                 api_key=_key(self.key_variable) or "not-needed",
                 max_retries=0,
                 timeout=self._timeout,
-                # Unpacked answers alone: a few bytes of a packed one may be any number.
-                default_headers={"Accept-Encoding": "identity"},
+                # Unpacked answers alone: a few bytes of a packed one may be any number. And a connection for
+                # each request: whatever a server says beyond an answer (a body longer than it told, an answer
+                # to what was given up) would be read as the answer to the next one.
+                default_headers={"Accept-Encoding": "identity", "Connection": "close"},
                 http_client=DefaultAsyncHttpxClient(
                     trust_env=(proxies := through_proxies(self._base_url)),
                     verify=certificates(proxies),
