@@ -15,8 +15,8 @@ from tests.audit_fixtures.unforeseen.eleventh.cheats import CHEATS
 from tests.audit_fixtures.unforeseen.runner import eleventh_set, second_set, subject_here, twelfth_set
 from trace_assets.environments.audit.policy_sentences import NO_SENTENCE, follows_its_sentences
 from trace_assets.environments.contract.case_sentences import read_cases, sentences
-from trace_assets.environments.contract.policy_bounds import bounds_in
 from trace_assets.environments.contract.policy_cases import Cases
+from trace_assets.environments.contract.policy_words import bounds_in
 from trace_assets.environments.contract.record_reading import Records
 
 SOUND = {one.name: one for one in eleventh_set()}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from trace_assets.diagnosis.detectors.notation import DEEPEST
-from trace_assets.environments.audit.low_digits import BY_SIZE, by_size, is_spread
+from trace_assets.environments.audit.dependence import BY_SIZE, by_size, is_spread
 from trace_assets.environments.audit.telling_fields import Flag, flags_of, has_a_say, spoken_of, tells
-from trace_assets.environments.contract.written import written
+from trace_assets.environments.contract.answers import written
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ from tests.audit_fixtures.unforeseen.sixth.ways import WAYS as SIXTH_WAYS
 from tests.audit_fixtures.unforeseen.tenth.cheats import CHEATS as TENTH_CHEATS
 from tests.audit_fixtures.unforeseen.twelfth.cheats import CHEATS as TWELFTH_CHEATS
 from trace_assets.environments.audit.half_looks import without_a_look
-from trace_assets.environments.audit.listed_places import always_in_place
-from trace_assets.environments.audit.own_words import says_its_words
+from trace_assets.environments.audit.listed_values import always_in_place
 from trace_assets.environments.audit.severity import SEVERITIES
+from trace_assets.environments.audit.strangers import says_its_words
 
 SETS = (
     *(fourth_set, fifth_set, sixth_set, seventh_set),

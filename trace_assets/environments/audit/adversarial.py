@@ -6,8 +6,7 @@ import random
 import re
 from typing import Any
 
-from trace_assets.environments.audit.listed_places import left_alone
-from trace_assets.environments.audit.listed_values import guessed
+from trace_assets.environments.audit.listed_values import guessed, left_alone
 from trace_assets.environments.audit.scripted_rollouts import (
     MOST_THINGS,
     Action,

@@ -18,9 +18,8 @@ from trace_assets.environments.audit.adversarial import Unsupported
 from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import NO_WRITE
-from trace_assets.environments.audit.half_looks import without_a_look
+from trace_assets.environments.audit.half_looks import with_what_it_knows, without_a_look
 from trace_assets.environments.audit.needed_looks import ANY_ORDER, look_comes_first, policy_looks_first
-from trace_assets.environments.audit.own_words import says_its_words
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Attacker,
@@ -35,7 +34,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     shown_like,
     thing_of,
 )
-from trace_assets.environments.audit.unknown_figures import with_what_it_knows
+from trace_assets.environments.audit.strangers import says_its_words
 
 MIN_KIND = 4
 """Seeds with the same last change, or none, that are held to the bounds by themselves."""

@@ -37,22 +37,24 @@ from trace_assets.environments.audit.allowed_ways import (
 )
 from trace_assets.environments.audit.bypass_checks import judged
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
-from trace_assets.environments.audit.read_operators import (
+from trace_assets.environments.audit.operators import (
     late_read,
     moves,
+    other_amount,
+    other_digits,
+    other_figure,
+    other_items,
+    other_order,
+    other_words,
     passes_time,
     repeat_read,
-    swap_reads,
-)
-from trace_assets.environments.audit.rewording import refused_in_words
-from trace_assets.environments.audit.said_operators import (
-    other_figure,
-    other_order,
     says_figure,
     says_order,
     says_yes,
+    swap_reads,
     unasked,
 )
+from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Probe,
@@ -62,12 +64,6 @@ from trace_assets.environments.audit.scripted_rollouts import (
     properties,
     say,
     thing_of,
-)
-from trace_assets.environments.audit.value_operators import (
-    other_amount,
-    other_digits,
-    other_items,
-    other_words,
 )
 from trace_assets.stats.intervals import score_interval
 

@@ -12,8 +12,13 @@ from statistics import fmean
 
 from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.listed_places import things_changed
-from trace_assets.environments.audit.listed_values import Place, choices, last_change, listed_values
+from trace_assets.environments.audit.listed_values import (
+    Place,
+    choices,
+    last_change,
+    listed_values,
+    things_changed,
+)
 from trace_assets.environments.audit.scripted_rollouts import Action, Call, numbered, reads_everything
 from trace_assets.environments.audit.shown_solutions import shown_solution
 from trace_assets.environments.learnability import forecast, seed_outcomes

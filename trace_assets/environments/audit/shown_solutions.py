@@ -11,7 +11,7 @@ from trace_assets.environments.audit.check import Subject
 from trace_assets.environments.audit.decision_tree import before_writes
 from trace_assets.environments.audit.scripted_rollouts import calls_in
 from trace_assets.environments.audit.telling_fields import telling_field
-from trace_assets.environments.contract.written import written
+from trace_assets.environments.contract.answers import written
 
 LEAST, SHARE, LARGE = 8, 0.9, 100
 """Seeds that are compared at least, the share of them that tells, and what no number is by accident."""

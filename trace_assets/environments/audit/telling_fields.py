@@ -29,7 +29,7 @@ from trace_assets.environments.audit.decision_tree import (
 )
 from trace_assets.environments.audit.dependence import told_by
 from trace_assets.environments.audit.scripted_rollouts import calls_in, looks_aside
-from trace_assets.environments.contract.written import SAYS, written
+from trace_assets.environments.contract.answers import SAYS, written
 
 LEAST, ENTRIES = 6, 12
 """Seeds of a decision, and entries of a list, that a field must tell from as many others."""

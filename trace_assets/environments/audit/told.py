@@ -23,12 +23,20 @@ from trace_assets.environments.audit.decision_tree import (
     pairs_of,
     with_meetings,
 )
-from trace_assets.environments.audit.dependence import Told, told_by
-from trace_assets.environments.audit.listed_places import always_in_place
-from trace_assets.environments.audit.low_digits import lowdigits, numbers_in, spread
-from trace_assets.environments.audit.opening_words import NUMBER, Row, digits, opening_features
+from trace_assets.environments.audit.dependence import (
+    NUMBER,
+    Row,
+    Told,
+    digits,
+    lowdigits,
+    numbers_in,
+    opening_features,
+    spread,
+    told_by,
+)
+from trace_assets.environments.audit.listed_values import always_in_place
 from trace_assets.environments.audit.scripted_rollouts import Probe, call, calls_in, numbered, properties
-from trace_assets.environments.contract.written import written
+from trace_assets.environments.contract.answers import written
 
 ONE_DECISION = "every seed calls for the same decision, or too few for another"
 NAMED = 0.3

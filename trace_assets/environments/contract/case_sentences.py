@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trace_assets.diagnosis.detectors.verbs import has_stem, same_verb, spoken, things, verb_of
-from trace_assets.environments.contract.policy_bounds import bounds_in
-from trace_assets.environments.contract.policy_cases import NOTHING, Case, Cases, Condition
-from trace_assets.environments.contract.policy_words import PARTICLES
+from trace_assets.environments.contract.policy_cases import NOTHING, Case, Cases, Condition, Part
+from trace_assets.environments.contract.policy_words import PARTICLES, bounds_in
 from trace_assets.environments.contract.record_reading import Records
-from trace_assets.environments.contract.record_tests import Part
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z*\d`(-])")
 _LABEL = re.compile(r"^\s*(?:[-*•]|\(?\d{1,2}[.)])\s+")

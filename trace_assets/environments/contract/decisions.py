@@ -14,8 +14,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.environments.contract.answers import answered_calls, paired
-from trace_assets.environments.contract.written import written
+from trace_assets.environments.contract.answers import answered_calls, paired, written
 from trace_assets.records import DecisionPattern, Label, LabelValue, Trajectory
 
 MOST_RUNS = {"PRESENT": 40, "LACKING": 40, "NA": 20}

@@ -16,9 +16,7 @@ from typing import Any
 from trace_assets.diagnosis.detectors.values import time_of
 from trace_assets.diagnosis.detectors.verbs import same_verb
 from trace_assets.diagnosis.detectors.wording import spoken
-from trace_assets.environments.contract.policy_bounds import Bound, bounds_in, singular
-from trace_assets.environments.contract.policy_words import DENIES, PARTICLES, is_alike, known_words
-from trace_assets.environments.contract.record_tests import (
+from trace_assets.environments.contract.policy_cases import (
     NO,
     SECONDS,
     YES,
@@ -27,6 +25,15 @@ from trace_assets.environments.contract.record_tests import (
     Test,
     flag,
     name_words,
+)
+from trace_assets.environments.contract.policy_words import (
+    DENIES,
+    PARTICLES,
+    Bound,
+    bounds_in,
+    is_alike,
+    known_words,
+    singular,
 )
 
 MOST_STATES = 12
