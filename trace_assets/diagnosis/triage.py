@@ -13,6 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.attribution.case import Case, Known, Rule, Ruling
+from trace_assets.diagnosis.attribution.decided import (
+    agreed_and_left,
+    asked_for_less,
+    free_option,
+    other_named,
+    turned_down,
+)
 from trace_assets.diagnosis.attribution.ending import (
     agents_end,
     broken_stop,
@@ -65,6 +72,11 @@ RULES: tuple[Rule, ...] = (
     written_before,
     never_stopped,
     users_choice,
+    agreed_and_left,
+    turned_down,
+    other_named,
+    asked_for_less,
+    free_option,
     told_otherwise,
     untold,
     unsaid_option,

@@ -190,18 +190,18 @@ def unsaid_option(case: Case) -> Ruling | None:
     said = [one.content or "" for one in case.messages if one.role == "user" and one.requestor != "user"]
     if not rows or len(said) != 1 or any(row.kind != "altered" or row.message is None for row in rows):
         return None
-    policy = _policy(case)
-    options = {normal(found) for found in _QUOTED.findall(policy)}
+    policy = policy_of(case)
+    options = options_of(policy)
     given = f"{case.instruction}\n{said[0]}".lower()
     chosen: list[str] = []
     for row in rows:
         for name in row.changed:
             wanted, done = row.expected_arguments.get(name), row.arguments.get(name)
-            if not _is_option(wanted, options) or not _is_option(done, options):
+            if not is_option(wanted, options) or not is_option(done, options):
                 return None
-            if any(word in given for word in _WORDS.findall(str(wanted).lower())):
+            if any(word in given for word in words_of_option(str(wanted))):
                 return None
-            if _by_default(str(wanted), policy):
+            if by_default(str(wanted), policy):
                 return None
             chosen.append(f"{spoken(name)} {wanted!r}")
     evidence = tuple(sorted({row.message for row in rows if row.message is not None}))
@@ -210,16 +210,28 @@ def unsaid_option(case: Case) -> Ruling | None:
     return Ruling("ground_truth", "unsaid_option", evidence, detail)
 
 
-def _policy(case: Case) -> str:
+def policy_of(case: Case) -> str:
+    """Return what the agent was told to obey, as its task records it or its first message."""
     recorded = case.task.domain_policy if case.task else ""
     return recorded or "\n".join(one.content or "" for one in case.messages if one.role == "system")
 
 
-def _is_option(value: Any, options: set[str]) -> bool:
+def options_of(policy: str) -> set[str]:
+    """Return what a policy sets in quotation marks: options to choose among."""
+    return {normal(found) for found in _QUOTED.findall(policy)}
+
+
+def words_of_option(option: str) -> list[str]:
+    """Return the words of an option that are long enough to be looked for."""
+    return _WORDS.findall(option.lower())
+
+
+def is_option(value: Any, options: set[str]) -> bool:
+    """Tell whether a value is one of a policy's options, and in words."""
     return isinstance(value, str) and normal(value) in options and bool(_WORDS.search(value))
 
 
-def _by_default(option: str, policy: str) -> bool:
+def by_default(option: str, policy: str) -> bool:
     """Tell whether a sentence of the policy says that an option is the one to take where nothing is said."""
     return any(
         normal(option) in normal(one) and _DEFAULT.search(one) is not None for one in _SENTENCES.split(policy)

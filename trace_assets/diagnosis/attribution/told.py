@@ -101,10 +101,10 @@ def _misled(case: Case, row: ActionDiff, expected: Any, done: Any) -> int | None
     """Return where the user first said the value that was used in place of the one it was told."""
     if not _is_value(expected) or not _is_value(done) or row.message is None:
         return None
-    if not _stands_in(expected, case.instruction) or _stands_in(done, case.instruction):
+    if not stands_in(expected, case.instruction) or stands_in(done, case.instruction):
         return None
     for index, one in enumerate(case.messages[: row.message]):
-        if _stands_in(done, _shown(one)):
+        if stands_in(done, _shown(one)):
             # Who brought the value up decides: the user, or somebody whom the user only echoed.
             return index if one.role == "user" and not _ever_said(case, expected) else None
     return None
@@ -130,7 +130,7 @@ def untold(case: Case) -> Ruling | None:
             for value in _values_in(whole)
             if _is_value(value) and _asked_for(case.instruction, value)
         ]
-        silent = [(name, value) for name, value in own if not _stands_in(value, said)]
+        silent = [(name, value) for name, value in own if not stands_in(value, said)]
         if not silent:
             return None
         words.append(f"{spoken(row.tool)} ({', '.join(str(value) for _, value in silent[:2])})")
@@ -142,7 +142,7 @@ def untold(case: Case) -> Ruling | None:
 def _asked_for(instruction: str, value: Any) -> bool:
     """Tell whether a value stands in a sentence of an instruction that sets no condition."""
     return any(
-        _stands_in(value, one) and not _CONDITIONAL.search(one) for one in _SENTENCES.split(instruction)
+        stands_in(value, one) and not _CONDITIONAL.search(one) for one in _SENTENCES.split(instruction)
     )
 
 
@@ -159,7 +159,7 @@ def _left_by_itself(case: Case) -> bool:
 
 
 def _ever_said(case: Case, value: Any) -> bool:
-    return any(one.role == "user" and _stands_in(value, one.content or "") for one in case.messages)
+    return any(one.role == "user" and stands_in(value, one.content or "") for one in case.messages)
 
 
 def _shown(message: Any) -> str:
@@ -177,12 +177,12 @@ def _is_value(value: Any) -> bool:
     return isinstance(value, str) and (looks_like_id(value) or len(value.strip()) >= _GIVEN)
 
 
-def _stands_in(value: Any, text: str) -> bool:
+def stands_in(value: Any, text: str) -> bool:
     """Tell whether a value stands in a text as a word or number of its own.
 
-    >>> _stands_in(14, "for 14 days"), _stands_in(14, "in 2014"), _stands_in("#W12", "order W12.")
+    >>> stands_in(14, "for 14 days"), stands_in(14, "in 2014"), stands_in("#W12", "order W12.")
     (True, False, True)
-    >>> _stands_in("2030-05-26 10:00", "on May 26th, at ten"), _stands_in("2030-05-26", "on May 2")
+    >>> stands_in("2030-05-26 10:00", "on May 26th, at ten"), stands_in("2030-05-26", "on May 2")
     (True, False)
     """
     if isinstance(value, int | float):
