@@ -222,7 +222,7 @@ def free_option(case: Case) -> Ruling | None:
 
 
 def _missed(case: Case) -> list[ActionDiff]:
-    """Return the expected calls that were never made; nothing where one was tried, or anything else differs."""
+    """Return the expected calls never made; nothing where one was tried, or anything else differs."""
     rows = _without_handing_over(case)
     if any(row.kind != "missed" or row.refused or hands_over(row.tool) for row in rows):
         return []
