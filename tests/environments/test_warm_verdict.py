@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.audit_fixtures.runner import checks_failing
-from trace_assets.assets.adapter import why_demonstrated
+from trace_assets.assets.adapter import begun, not_demonstrated, why_demonstrated
 from trace_assets.assets.environment_verdict import write_verdict
-from trace_assets.records import Environment, EnvironmentCheck, EnvironmentVerdict, Pilot, SeedOutcome
+from trace_assets.records import (
+    Adapter,
+    Environment,
+    EnvironmentCheck,
+    EnvironmentVerdict,
+    Pilot,
+    SeedOutcome,
+)
 from trace_assets.settings import load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
@@ -25,9 +32,9 @@ def verdict(
         failed: Checks of the audit that fail.
         never: Seeds of which no rollout succeeds.
         others: Of eight rollouts of each other seed, those that succeed.
-        asked: The training setting that is asked for.
+        asked: The training settings that are asked for.
     """
-    study = Study(Home.open(folder), load_settings(None, [f"training.{asked}"]))
+    study = Study(Home.open(folder), load_settings(None, [f"training.{one}" for one in asked.split()]))
     environment = Environment(environment_id="e", capability_id="c", target="t", writer="test", source="pass")
     study.store.write([environment], Environment, "c")
     study.store.write(checks_failing(*failed), EnvironmentCheck, "c")
@@ -123,3 +130,60 @@ def test_a_pilot_that_stalls_is_another_version(tmp_path: Path) -> None:
     version = study.store.write([pilot], Pilot, "c")
     assert study.store.write([pilot.model_copy(update={"reward_gain": 0.1})], Pilot, "c") == version
     assert study.store.write([pilot.model_copy(update={"stalls": True})], Pilot, "c") != version
+
+
+def test_a_model_that_is_divided_begins_with_grpo_and_says_so(tmp_path: Path) -> None:
+    """It learns no demonstrations: so nothing is accepted for them, and nothing fails for want of them."""
+    asked = "warm_start=when_dead shard=true"
+    row = verdict(tmp_path, asked=asked)
+    assert row.accepted and not row.warm_start and row.warm_reason
+    study = Study(Home.open(tmp_path), load_settings(None, [f"training.{one}" for one in asked.split()]))
+    assert why_demonstrated(study, "c") == ""
+    assert "training.shard" in not_demonstrated(study, "c")
+    for other in ("warm_start=when_dead", "shard=true warm_start=never"):
+        verdict(tmp_path, asked=other)
+        study = Study(Home.open(tmp_path), load_settings(None, [f"training.{one}" for one in other.split()]))
+        assert not_demonstrated(study, "c") == ""
+    assert not verdict(tmp_path / "dead", "trace.dead_groups", asked=asked).accepted
+
+
+def an_adapter(**more: object) -> Adapter:
+    given = {
+        "adapter_id": "a",
+        "name": "c",
+        "kind": "capability",
+        "capability_id": "c",
+        "environment_id": "e",
+        "base_id": "b",
+        "path": "models/a",
+        "iterations": 11,
+        "best_iteration": 6,
+        "rollouts": 2816,
+        "validation_before": 0.3,
+        "validation_before_low": 0.2,
+        "validation_before_high": 0.4,
+        "validation_after": 0.9,
+        "validation_after_low": 0.8,
+        "validation_after_high": 0.95,
+        "validation_n": 256,
+        "seconds": 30.0,
+    }
+    return Adapter.model_validate({**given, **more})
+
+
+@pytest.mark.parametrize(
+    ("shown", "unable", "passed", "said"),
+    [
+        (0, "", True, "it began with GRPO, and nothing said"),
+        (90, "", True, "90 demonstrations came first: of 10 of 30 seeds"),
+        (0, "no oracle", False, "it began with GRPO, although of 10 of 30 seeds"),
+    ],
+)
+def test_the_adapter_says_with_what_it_began(
+    tmp_path: Path, shown: int, unable: str, passed: bool, said: str
+) -> None:
+    verdict(tmp_path, never=10 if shown or unable else 0)
+    study = Study(Home.open(tmp_path), load_settings(None, ["training.warm_start=when_dead"]))
+    adapter = an_adapter(demonstrations=shown, warm_rollouts=shown, not_demonstrated=unable)
+    check = begun(study, "c", adapter)
+    assert check.passed is passed and said in check.detail and unable in check.detail

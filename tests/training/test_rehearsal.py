@@ -112,12 +112,12 @@ def test_the_base_models_successes_are_rehearsed_where_training_begins_with_demo
 ) -> None:
     from trace_assets.assets.adapter import rehearsed_by
     from trace_assets.records import EnvironmentVerdict
-    from trace_assets.settings import Settings
+    from trace_assets.settings import load_settings
     from trace_assets.store import Home
     from trace_assets.store.trajectories import write_trajectories
     from trace_assets.study import Study
 
-    study = Study(Home.open(tmp_path), Settings())
+    study = Study(Home.open(tmp_path), load_settings(None, ["training.warm_start=when_dead"]))
     own = [one.model_copy(update={"target": study.target.name}) for one in stored(played)]
     changes: list[dict[str, Any]] = [
         *({"success": False}, {"success": None}, {"split": "validation"}),

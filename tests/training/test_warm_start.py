@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.records import Adapter, TrainingPoint
+from trace_assets.records import Adapter, Message, TrainingPoint
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
@@ -165,9 +165,90 @@ def test_behind_what_was_learned_grpo_takes_smaller_steps(
     assert max(point.learning_rate or 0.0 for point in warm[1]) == pytest.approx(usual)
 
 
-def test_a_target_without_an_oracle_is_refused(words: ModuleType, base: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has no oracle to demonstrate with; set training.warm_start"):
-        words.train(base, tmp_path / "words", warm_start=True)
+def test_without_an_oracle_grpo_begins_and_says_why(words: ModuleType, base: Path, tmp_path: Path) -> None:
+    short = section(words, iterations=2)
+    adapter, points = words.train(base, tmp_path / "words", section=short, warm_start=True)
+    assert adapter.not_demonstrated == "the environment has no oracle that could demonstrate"
+    assert adapter.demonstrations == adapter.warm_rollouts == 0 and len(points) == 2
+    again, _ = words.train(base, tmp_path / "words", section=short, warm_start=True)
+    assert again == adapter, "read from its folder it does not say why"
+
+
+def test_asked_for_in_the_groups_an_oracle_has_to_be_there(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"has no oracle to demonstrate with; set training.demonstrate"):
+        words.train(base, tmp_path / "words", section=section(words, demonstrate=True))
+
+
+@pytest.mark.parametrize("fault", ["a template that cannot say it", "an oracle that is wrong"])
+def test_where_nothing_can_be_shown_grpo_has_what_is_left(
+    words: ModuleType, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    from trace_assets.training import demonstrations
+
+    class Wrong(words.Taught):  # type: ignore[misc,name-defined]
+        def oracle(self, task: Any) -> Any:
+            return [Message(role="assistant", content="nonsense")]
+
+    def unreadable(*_: Any) -> list[int]:
+        raise InputError("the chat template writes what cannot be read back.")
+
+    template = fault.startswith("a template")
+    if template:
+        monkeypatch.setattr(demonstrations, "written_ids", unreadable)
+    adapter, points = words.train(
+        base,
+        tmp_path / "words",
+        target=words.Taught() if template else Wrong(),
+        section=section(words, iterations=3),
+        warm_start=True,
+    )
+    said = "cannot be read back" if template else "none of 5 episodes of its oracle was a success"
+    assert said in adapter.not_demonstrated and not adapter.not_demonstrated.endswith(".")
+    assert (adapter.demonstrations, adapter.warm_rollouts) == (0, 0 if template else 5)
+    assert len(points) == (3 if template else 2) and adapter.rollouts <= 3 * 40
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_nats_are_those_of_all_logits_and_only_own_tokens_go_through_the_output_layer(
+    base: Path, words: ModuleType, checkpointing: bool
+) -> None:
+    from trace_assets.training.episodes import Row
+    from trace_assets.training.warm_start import padded, token_nats
+
+    model = fresh(base, words).train()
+    if checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    rows = [Row([3, 4], [5, 6, 7], [0.0] * 3, [1, 0, 1], 1.0, True), Row([3], [9], [0.0], [1], 1.0, True)]
+    seen: list[Any] = []
+    spy = model.get_output_embeddings().register_forward_hook(lambda _, read, made: seen.append(made.shape))
+    nats = token_nats(model, padded(rows), section(words))
+    spy.remove()
+    assert [tuple(shape[:-1]) for shape in seen] == [(3,)], "tokens that were only read cost logits too"
+    for row, found in zip(rows, nats, strict=True):
+        ids = torch.tensor([row.prompt_ids + row.completion_ids])
+        logits = model(input_ids=ids).logits[0, :-1]
+        whole = -torch.log_softmax(logits, -1).gather(-1, ids[0, 1:, None])[:, 0]
+        own = torch.tensor(([0] * len(row.prompt_ids) + row.own)[1:])
+        assert torch.allclose(found[: len(own)], whole * own, atol=1e-5)
+        assert not found[len(own) :].any(), "padding counts"
+    nats.sum().backward()
+    assert any(value.grad is not None and value.grad.any() for value in model.parameters())
+
+
+def test_what_the_settings_save_of_memory_is_saved_here_too(
+    base: Path, words: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradient checkpointing begins with the trainer, and that is behind the demonstrations."""
+    from trace_assets.training import warm_start
+
+    monkeypatch.setattr(warm_start, "FEW_STEPS", 1)
+    rows = shown(base, [("w1", "w119"), ("w2", "w118")])
+    for asked in (False, True):
+        model = fresh(base, words)
+        warm_start.imitate(model, rows, section(words, gradient_checkpointing=asked), tokenizer_of(base))
+        assert model.get_base_model().is_gradient_checkpointing is asked
 
 
 def fresh(base: Path, words: ModuleType) -> Any:

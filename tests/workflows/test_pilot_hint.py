@@ -117,16 +117,21 @@ def test_without_the_setting_nothing_is_told(
     assert not played and row.hint_verdict == "" and row.hint_gain is None
 
 
-@pytest.mark.parametrize(("last", "stalls"), [(0.2, True), (0.9, False)])
-def test_a_reward_that_does_not_rise_is_noted(
+@pytest.mark.parametrize(
+    ("last", "target", "stalls"), [(0.2, 0.0, True), (0.9, 0.0, False), (0.2, 0.8, False), (0.9, 0.8, False)]
+)
+def test_a_pilot_that_moves_nothing_is_noted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     played: list[dict[str, Any]],
     last: float,
+    target: float,
     stalls: bool,
 ) -> None:
+    """Where the target has risen GRPO learns by itself, however short the pilot leaves the reward."""
     rewards = np.array([[0.2] * 40, [last] * 40])
-    measured = Piloted(rewards, rewards, np.zeros((2, 40)), 1, (0, 48), "needed", 1.0)
+    followed = np.array([[0.0] * 40, [target] * 40])
+    measured = Piloted(rewards, rewards, followed, 1, (0, 48), "needed", 1.0)
     monkeypatch.setattr(pilot, "_measured", lambda study, name: (measured, True))
     row, _ = piloted(tmp_path, monkeypatch, played, RESCUED)
     assert row.stalls is stalls

@@ -63,7 +63,11 @@ PARITY_TASKS = 16
     records=(Adapter, TrainingPoint),
     deps=["environment", "environment_verdict", "pilot", "base_model", "config/training"],
     partitions="capability",
-    checks=CHECKS | {"rewards_recomputed": "A sample of its rewards is the same in fresh sandboxes."},
+    checks=CHECKS
+    | {
+        "rewards_recomputed": "A sample of its rewards is the same in fresh sandboxes.",
+        "demonstrated": "Where GRPO has nothing to raise training began with demonstrations.",
+    },
     blocking=["adapter_parity"],
     kinds=("pytorch", "huggingface", "docker"),
     pool="gpu",
@@ -93,7 +97,8 @@ def train_capability(
     ahead = elsewhere(capability_id, told) if elsewhere else None
     adapter, curve, found = make_adapter(study, capability_id, told)
     found = _recomputed(study, adapter, ahead or found)
-    return _result(study, adapter, curve, capability_id, made=told.points, recomputed=found)
+    more = (begun(study, capability_id, adapter),)
+    return _result(study, adapter, curve, capability_id, made=told.points, recomputed=found, more=more)
 
 
 def make_adapter(
@@ -118,7 +123,11 @@ def make_adapter(
     folder = _folder(study, capability_id)
     if (found := _finished(study, capability_id)) is not None:  # read without asking for a sandbox
         clear_run_directory(folder)  # of a run that was killed at its very end
-        whose = {"rejected": _rejection(study, capability_id), "path": study.home.relative(folder)}
+        whose = {
+            "rejected": _rejection(study, capability_id),
+            "path": study.home.relative(folder),
+            "not_demonstrated": not_demonstrated(study, capability_id) or found.not_demonstrated,
+        }
         return found.model_copy(update=whose), read_curve(folder / CURVE), Recomputed()
     job = Job(
         base_dir=base_folder(study),
@@ -141,6 +150,8 @@ def make_adapter(
             rehearsed=rehearsed_by(study, capability_id),
         )
     enter(study, folder)
+    unable = not_demonstrated(study, capability_id) or adapter.not_demonstrated
+    adapter = adapter.model_copy(update={"not_demonstrated": unable})
     return adapter, curve, target.recomputation.read()
 
 
@@ -191,13 +202,37 @@ def why_demonstrated(study: Study, capability_id: str) -> str:
     Two signs that GRPO alone has little to raise: the audit's, that a kind of task never succeeds, and the
     pilot's, that a small GRPO run moved nothing. The second also speaks for tasks that succeed now and then.
     """
+    return _why_dead(study, capability_id) if study.settings.training.begins_warm else ""
+
+
+def _why_dead(study: Study, capability_id: str) -> str:
+    """Return why GRPO alone has little to raise, whether or not anything can be demonstrated."""
     verdict = read_verdict(study, capability_id)
-    if verdict.warm_start:
+    if verdict.warm_start or verdict.warm_reason:
         return verdict.warm_reason or "its audit says so"
     pilot = read_pilot(study, capability_id)
     if study.settings.training.warm_start == "when_dead" and pilot is not None and pilot.stalls:
         return f"its pilot moved nothing: {pilot.reason}"
     return ""
+
+
+def not_demonstrated(study: Study, capability_id: str) -> str:
+    """Return why GRPO begins where demonstrations are due and the settings leave nobody to learn them."""
+    if not study.settings.training.shard or not _why_dead(study, capability_id):
+        return ""
+    return "a model that is divided among processes (training.shard) learns no demonstrations"
+
+
+def begun(study: Study, capability_id: str, adapter: Adapter) -> StageCheck:
+    """Say with what training began."""
+    why = _why_dead(study, capability_id)
+    if adapter.not_demonstrated:
+        said = f"it began with GRPO, although {why}: {adapter.not_demonstrated}."
+    elif adapter.warm_rollouts:
+        said = f"{adapter.demonstrations:,} demonstrations came first: {why}."
+    else:
+        said = "it began with GRPO, and nothing said that demonstrations have to come first."
+    return StageCheck("demonstrated", not adapter.not_demonstrated, said, "warning")
 
 
 def rehearsed_by(study: Study, capability_id: str) -> Rehearsed:
@@ -346,6 +381,7 @@ def _result(
     *,
     made: int,
     recomputed: Recomputed | None = None,
+    more: tuple[StageCheck, ...] = (),
 ) -> StageResult:
     """Store an adapter and judge it.
 
@@ -356,6 +392,7 @@ def _result(
         partition: Where its rows go.
         made: Points that were made now; none when the same run was finished before and read from its folder.
         recomputed: How many of its rewards were recomputed in fresh sandboxes; None without a sandbox.
+        more: Further checks.
     """
     from trace_assets.evaluation.non_inferiority import acceptance
 
@@ -391,6 +428,7 @@ def _result(
             StageCheck("adapter_parity", agreement.problem is None, agreement.sentence),
             *_monitors(study, curve),
             *([recomputed_check(recomputed)] if recomputed else []),
+            *more,
         ),
         spent={("rollouts", "episodes"): float(adapter.rollouts if made else 0)},
     )

@@ -59,17 +59,19 @@ def write_verdict(study: Study, capability_id: str) -> StageResult:
                 False,
                 [*(f"rewards_recomputed: {one.detail}" for one in unconfirmed), *reasons],
             )
+    section = study.settings.training
     hopeless = _hopeless(study, capability_id, written)
-    if hopeless and checks and not accepted and only_dead(checks) and not unconfirmed:
+    shown = section.begins_warm or section.demonstrate
+    if hopeless and shown and checks and not accepted and only_dead(checks) and not unconfirmed:
         accepted, reasons = True, []  # what is wrong with it is what demonstrations are for
-    warm = hopeless if study.settings.training.warm_start == "when_dead" else ""
+    warm = hopeless if section.warm_start == "when_dead" else ""
     row = EnvironmentVerdict(
         capability_id=capability_id,
         environment_id=written[0].environment_id if written else "",
         accepted=accepted,
         reasons=tuple(reasons),
         overridden_by=override if checks and written and not accepted else "",
-        warm_start=bool(warm),
+        warm_start=bool(warm) and section.begins_warm,
         warm_reason=warm,
     )
     version = study.store.write([row], EnvironmentVerdict, capability_id)

@@ -88,7 +88,7 @@ def write_pilot(study: Study, capability_id: str) -> StageResult:
             "outcome": decision.outcome,
             "goes_on": goes_on,
             "reason": decision.reason,
-            "stalls": stalls(rose),
+            "stalls": stalls(rose, followed),
         }
     )
     row = row.model_copy(update=_hint_figures(gate, hinted))

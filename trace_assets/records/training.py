@@ -61,6 +61,8 @@ class Adapter(Record):
     """Episodes of the environment's oracle that it learned from, before GRPO or in its groups."""
     warm_rollouts: int = 0
     """Episodes played before GRPO, to find tasks that are never solved and for these; part of `rollouts`."""
+    not_demonstrated: str = ""
+    """Why it began with GRPO although demonstrations were due; empty where they came, or were not due."""
     rehearsed: int = 0
     """Stored successes of the base model on the target that it learned beside demonstrations. They were
     played for the diagnosis, and are no part of `rollouts`."""
@@ -278,7 +280,8 @@ class Pilot(Record):
     reason: str
     """Why, with the figures."""
     stalls: bool = False
-    """Whether its reward is not shown to have risen: with `training.warm_start` demonstrations come first."""
+    """Whether neither its reward nor the target is shown to have risen: with `training.warm_start`
+    demonstrations come first."""
     rollouts: int = 0
     """Training episodes of the pilot; its weights are thrown away."""
     budget_share: float = 0.0

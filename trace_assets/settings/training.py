@@ -302,6 +302,11 @@ class Training(Section):
                 raise ValueError(f"say in a few words why '{name}' is trained on a rejected environment")
         return value
 
+    @property
+    def begins_warm(self) -> bool:
+        """Whether demonstrations may come before GRPO: a model divided among processes learns none."""
+        return self.warm_start == "when_dead" and not self.shard
+
     def unaided(self) -> Training:
         """Return the settings of a training in which no oracle is asked, as on the target itself."""
         return self.model_copy(update={"demonstrate": False})

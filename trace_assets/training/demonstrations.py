@@ -103,8 +103,7 @@ def written_ids(template: ChatTemplate, conversation: Conversation, message: Mes
             return [*tokenizer.encode(text, add_special_tokens=False), template.end_id]
     raise InputError(
         f"the chat template of {tokenizer.name_or_path} writes an assistant message in a form that cannot be "
-        "read back; nothing can be demonstrated to this model: set training.warm_start = 'never' and "
-        "training.demonstrate = false."
+        "read back; nothing can be demonstrated to this model: leave training.demonstrate = false."
     )
 
 
@@ -131,8 +130,7 @@ class Demonstrations:
         target = player.target
         if not isinstance(target, Solving):
             raise InputError(
-                f"{target.name} has no oracle to demonstrate with; set training.warm_start = 'never' and "
-                "training.demonstrate = false."
+                f"{target.name} has no oracle to demonstrate with; set training.demonstrate = false."
             )
         self._target, self._seed = target, player.seed
         self._demonstrator = Demonstrator(model_dir, max_new_tokens=section.max_new_tokens)

@@ -19,7 +19,7 @@ from trace_assets.settings import Training
 from trace_assets.store.files import replace_folder
 from trace_assets.store.unfinished import SAMPLER
 from trace_assets.system.progress import Bar, progress
-from trace_assets.targets.protocol import Target
+from trace_assets.targets.protocol import Solving, Target
 from trace_assets.training.checkpoints import (
     RunDirectory,
     adapter_id,
@@ -131,7 +131,7 @@ def train_adapter(
     if warm_start and section.shard:
         raise InputError(
             "demonstrations are not learned by a model that is divided among processes: set "
-            "training.warm_start = 'never', or training.shard = false."
+            "training.shard = false."
         )
     whose = {
         "kind": kind,
@@ -148,6 +148,7 @@ def train_adapter(
     process_group = join_process_group(section)
     run_directory = process_group.once(lambda: RunDirectory(folder, fingerprint))
     began = time.perf_counter()
+    asked = section.demonstrate or (warm_start and isinstance(target, Solving))
     title = f"training {name}"
     drawn = progress(title, plan.iterations) if process_group.first else nullcontext(Bar(title, None, None))
     with calm(), drawn as bar:
@@ -164,7 +165,7 @@ def train_adapter(
                 concurrency=section.concurrency,
                 process_group=process_group,
             ) as player,
-            demonstrating(player, base_dir, section, warm_start or section.demonstrate) as shown,
+            demonstrating(player, base_dir, section, asked) as shown,
         ):
             warm, rows = (WarmStart(0, 0), list[Row]())
             finished_warm = (
@@ -172,7 +173,7 @@ def train_adapter(
             )
             if finished_warm is not None:
                 warm = finished_warm
-            elif warm_start and shown is not None:
+            elif warm_start:
                 warm, rows = find_demonstrations(shown, plan, section)
             plan = shortened(plan, warm.rollouts)
             run = Run(
@@ -218,6 +219,7 @@ def train_adapter(
         demonstrations=warm.demonstrations + run.shown,
         warm_rollouts=warm.rollouts,
         rehearsed=warm.rehearsed,
+        not_demonstrated=warm.unable,
         validation_before=before.rate,
         validation_before_low=before.interval[0],
         validation_before_high=before.interval[1],

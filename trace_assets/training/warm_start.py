@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from trace_assets.errors import InputError
 from trace_assets.rollouts.episode import Rollout
 from trace_assets.settings import Training
 from trace_assets.store.files import write_text
@@ -161,9 +162,11 @@ BETAS = (0.9, 0.95)
 """Of Adam: the second moment of its usual .999 would remember the first, large gradients to the end."""
 SMALLER = 0.1
 """Learning rate of GRPO behind what demonstrations have taught, over its usual one, which loses it again."""
-CHUNK = 16
-"""Episodes of a forward pass, where the settings name no number."""
+CHUNK = 8
+"""Episodes of a forward pass, where the settings name no number: few, since they are of like length."""
 BATCH = "demonstrations"
+FIRST = 16
+"""Demonstrations that say whether the environment's oracle can be followed at all."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,7 @@ class WarmStart:
         after: With the weights that were kept.
         rehearsed: Stored episodes of the policy's own that were learned beside them; played before, for the
             diagnosis.
+        unable: Why nothing was demonstrated; empty where something was.
     """
 
     demonstrations: int
@@ -189,6 +193,7 @@ class WarmStart:
     before: float | None = None
     after: float | None = None
     rehearsed: int = 0
+    unable: str = ""
 
     @property
     def learned(self) -> bool:
@@ -205,12 +210,15 @@ class WarmStart:
 
 
 def find_demonstrations(
-    demonstrations: Demonstrations, plan: Plan, section: Training
+    demonstrations: Demonstrations | None, plan: Plan, section: Training
 ) -> tuple[WarmStart, list[Row]]:
     """Have the oracle solve some of the run's tasks.
 
+    Where nothing can be shown nothing fails: GRPO has the rollouts, as it would without demonstrations. The
+    first few tell.
+
     Args:
-        demonstrations: Have tasks of the target solved.
+        demonstrations: Have tasks of the target solved; None where it has nobody who could.
         plan: The run's budget and tasks.
         section: The training settings.
 
@@ -220,9 +228,19 @@ def find_demonstrations(
     Raises:
         Unavailable: Too many episodes broke.
     """
+    if demonstrations is None:
+        return WarmStart(0, 0, unable="the environment has no oracle that could demonstrate"), []
     wanted = max(1, min(len(plan.pool), int(SHARE * plan.rollouts)))
     tasks = random.Random(f"{section.seed}/warm start").sample(list(plan.pool), wanted)
-    shown = demonstrations.show(tasks, BATCH)
+    shown: list[Rollout] = []
+    try:
+        for some, batch in ((tasks[:FIRST], f"{BATCH}, the first"), (tasks[FIRST:], BATCH)):
+            shown += demonstrations.show(some, batch) if some else []
+            if not learnable(shown):
+                said = f"none of {len(shown)} episodes of its oracle was a success that can be learned"
+                return WarmStart(0, len(shown), unable=said), []
+    except InputError as error:
+        return WarmStart(0, len(shown), unable=str(error).rstrip(".")), []
     rows = learnable(shown)
     return WarmStart(len(rows), len(shown)), rows
 
@@ -299,7 +317,6 @@ def imitate(
     streams = [endless(some, order) for some in taught]
     counts = shares(len(streams))
     renaming = Renaming([row for some in taught for row in some], tokenizer, order)
-    size = section.micro_batch or CHUNK
     last, every = (STEPS, EVERY) if apart else (FEW_STEPS, EVERY // 2)
     starts = [0.0, *(fmean(least_likely(model, some, section)) for some in judged[1:])]
     now, value = look()
@@ -307,6 +324,8 @@ def imitate(
     best, kept, steps = value, weights(), 0
     was_training = model.training
     model.train()
+    if section.gradient_checkpointing:  # the trainer does so where it begins, which is behind this
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     while value >= enough and steps < last:
         drawn = [
             renaming.another(next(stream))
@@ -315,8 +334,9 @@ def imitate(
         ]
         tokens = sum(sum(row.own) for row in drawn)
         optimizer.zero_grad(set_to_none=True)
-        for start in range(0, len(drawn), size):
-            (token_nats(model, padded(drawn[start : start + size]), section).sum() / tokens).backward()
+        for places in passes(drawn, section):
+            nats = token_nats(model, padded([drawn[place] for place in places]), section)
+            (nats.sum() / tokens).backward()
         torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
         steps += 1
         for group in optimizer.param_groups:
@@ -364,20 +384,37 @@ def least_likely(model: Any, rows: Sequence[Row], section: Training) -> list[flo
     """Return the nats of the least likely own token of each episode."""
     import torch
 
-    size, was_training = section.micro_batch or CHUNK, model.training
+    was_training, found = model.training, [0.0] * len(rows)
     model.eval()
     with torch.no_grad():
-        found = [
-            nats
-            for start in range(0, len(rows), size)
-            for nats in token_nats(model, padded(rows[start : start + size]), section).amax(1).tolist()
-        ]
+        for places in passes(rows, section):
+            part = padded([rows[place] for place in places])
+            nats = token_nats(model, part, section).amax(1).tolist()
+            for place, value in zip(places, nats, strict=True):
+                found[place] = value
     model.train(was_training)
     return found
 
 
-def token_nats(model: Any, part: tuple[Any, Any, Any], section: Training) -> Any:
+def passes(rows: Sequence[Row], section: Training) -> list[list[int]]:
+    """Return the places of episodes by forward pass: those of like length together, so that little is padded.
+
+    Args:
+        rows: The episodes.
+        section: Says how many go into a pass.
+    """
+    size = section.micro_batch or CHUNK
+    places = sorted(
+        range(len(rows)), key=lambda place: len(rows[place].prompt_ids) + len(rows[place].completion_ids)
+    )
+    return [places[start : start + size] for start in range(0, len(places), size)]
+
+
+def token_nats(model: Any, part: tuple[Any, Any], section: Training) -> Any:
     """Return the negative log-likelihood of each token in nats, (episodes, tokens - 1), 0 where not its own.
+
+    Only what the policy wrote goes through the output layer, a part of an episode: over a vocabulary of
+    150,000 all of 8,000 tokens would be 5 GB.
 
     Args:
         model: The PEFT model.
@@ -386,23 +423,33 @@ def token_nats(model: Any, part: tuple[Any, Any, Any], section: Training) -> Any
     """
     import torch
 
-    ids, mask, own = (one.to(model.device) for one in part)
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
-        logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-    scores = torch.log_softmax(logits.float(), dim=-1)
-    return -scores.gather(-1, ids[:, 1:, None])[..., 0] * own[:, 1:]
+    ids, own = (one.to(model.device) for one in part)
+    kept = own[:, 1:].bool()
+    hook = model.get_output_embeddings().register_forward_pre_hook(
+        lambda _, read: (read[0][:, :-1][kept], *read[1:])
+    )
+    try:
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=section.bf16):
+            logits = model(input_ids=ids, use_cache=False).logits
+    finally:
+        hook.remove()
+    nats = torch.nn.functional.cross_entropy(logits.float(), ids[:, 1:][kept], reduction="none")
+    return torch.zeros(kept.shape, device=nats.device).masked_scatter(kept, nats)
 
 
-def padded(rows: Sequence[Row]) -> tuple[Any, Any, Any]:
-    """Return ids, mask and own tokens of episodes, each (episodes, tokens), padded on the right."""
+def padded(rows: Sequence[Row]) -> tuple[Any, Any]:
+    """Return ids and own tokens of episodes, each (episodes, tokens).
+
+    Padded on the right, where causal attention never looks: no mask is needed, and attention is quicker
+    without one.
+    """
     import torch
 
     whole = [(row.prompt_ids + row.completion_ids, [0] * len(row.prompt_ids) + row.own) for row in rows]
     longest = max(len(ids) for ids, _ in whole)
     ids = torch.tensor([one + [0] * (longest - len(one)) for one, _ in whole])
-    mask = torch.tensor([[1] * len(one) + [0] * (longest - len(one)) for one, _ in whole])
     own = torch.tensor([mine + [0] * (longest - len(mine)) for _, mine in whole])
-    return ids, mask, own
+    return ids, own
 
 
 # What a killed run finds: weights and figures, written together at the end of the phase.

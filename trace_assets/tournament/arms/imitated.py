@@ -142,7 +142,7 @@ def learn(model: Any, rows: Sequence[Row], plan: Plan, section: Training, look: 
     import torch
     from torch.optim.lr_scheduler import LambdaLR
 
-    from trace_assets.training.warm_start import CHUNK, RATE, padded, token_nats
+    from trace_assets.training.warm_start import RATE, padded, passes, token_nats
 
     if not rows:
         look.take()
@@ -158,16 +158,14 @@ def learn(model: Any, rows: Sequence[Row], plan: Plan, section: Training, look: 
     schedule = LambdaLR(optimizer, factor)
     order = random.Random(f"{section.seed}/rft")
     waiting: list[Row] = []
-    size = section.micro_batch or CHUNK
     for step in range(1, total + 1):
         while len(waiting) < plan.batch:
             waiting += order.sample(list(rows), len(rows))
         now, waiting = waiting[: plan.batch], waiting[plan.batch :]
-        now = sorted(now, key=lambda row: len(row.prompt_ids) + len(row.completion_ids))
         tokens = sum(map(sum, (row.own for row in now)))
         model.train()
-        for start in range(0, len(now), size):
-            nats = token_nats(model, padded(now[start : start + size]), section)
+        for places in passes(now, section):
+            nats = token_nats(model, padded([now[place] for place in places]), section)
             (nats.sum() / tokens).backward()
         torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
         optimizer.step()
