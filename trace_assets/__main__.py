@@ -1,5 +1,5 @@
 """`python -m trace_assets` is the command `trace`."""
 
-from trace_assets.cli import main
+from trace_assets.cli import command
 
-main()
+command()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import atexit
 import gc
+import sys
 from importlib import import_module
 
+from trace_assets.system.ending import end_at_once
 from trace_assets.system.processes import SELDOM, no_collections
 
 with no_collections():
@@ -19,3 +21,5 @@ gc.set_threshold(*SELDOM)
 gc.freeze()
 # What is frozen is not taken down when the process ends, and DuckDB's binding would tell of each such object.
 atexit.register(gc.unfreeze)
+if any("multiprocessing.forkserver" in word for word in sys.orig_argv):
+    end_at_once(0)  # nobody asks how the process ended that workers were forked from
