@@ -151,6 +151,8 @@ def test_what_comes_behind_an_end_is_cut_off(qwen3_folder: Path) -> None:
         (Sampled([], []), "0 tokens without an end"),
         (Sampled([66, 258], [math.nan, -1.0]), "no numbers"),
         (Sampled([66, 258], [-math.inf, -1.0]), "no numbers"),
+        (Sampled([66, 258], [0.5, -1.0]), "log-probabilities above 0"),
+        (Sampled([9999, 258], [-1.0, -1.0]), "token ids beyond the"),
         (Unavailable("the server is down."), "the server is down"),
     ],
 )

@@ -35,6 +35,7 @@ FAULTS = {
     "no_ids": "reports no token ids",
     "raw": "reports log-probabilities before temperature",
     "other_model": "answers under another name",
+    "swaps": "continues another prompt",
 }
 
 
@@ -198,6 +199,8 @@ class PretendVllm:
         choice = {"index": 0, "text": "", "finish_reason": "stop", "logprobs": told}
         if self.fault != "no_ids":
             choice["token_ids"] = written
+        if body.get("return_token_ids"):
+            choice["prompt_token_ids"] = [0, *body["prompt"]] if self.fault == "swaps" else body["prompt"]
         named = "somebody-else" if self.fault == "other_model" else model
         return 200, {
             "id": "x",

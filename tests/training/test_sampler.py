@@ -131,6 +131,7 @@ def test_a_server_with_other_weights_is_noticed(
         ("no_ids", r"reports no token ids and log-probabilities .* vLLM 0\.22"),
         ("raw", r"before temperature, and training.temperature is 0\.7: .* processed_logprobs"),
         ("other_model", r"answered as 'somebody-else'"),
+        ("swaps", r"it continues another prompt than the one that was sent"),
     ],
 )
 def test_what_a_server_lacks_is_said_in_one_sentence(

@@ -6,29 +6,22 @@ its type; the rest is passed over. What cannot be read is a `ValueError`, and th
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from trace_assets.untrusted.allowance import BOM
 from trace_assets.untrusted.json_text import read_json
 
 STOPPED = ("abort", "error", "cancelled")
 """Reasons of a server that gave an answer up: it was shut down, or failed, in the middle of it."""
 LARGEST = 32 << 20
 """Bytes of an answer; one of 100,000 tokens with their ids and log-probabilities has some twenty million."""
-_MEMORY = 1 << 30
+MEMORY = 1 << 30
 """Bytes of memory that parsing an answer may take."""
-MOST_CHOICES = 64
 _LEAST_TOKENS = 0.05
 """Of a byte of text, in any language and for any tokenizer that is in use."""
 _SMALL = 512
 """Bytes of text below which that says nothing."""
-
-
-_LINE_END = re.compile(rb"\r\n|\n|\r")
-"""What ends a line of an event stream; other marks of line ends are characters of what was said."""
 
 _TokenId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
@@ -121,6 +114,7 @@ class TextChoice(msgspec.Struct):
     finish_reason: str | None = None
     logprobs: TextLogprobs | None = None
     token_ids: list[_TokenId] | None = None
+    prompt_token_ids: list[_TokenId] | None = None
 
 
 class TextAnswer(msgspec.Struct):
@@ -140,85 +134,32 @@ def read_answer(content: bytes, kind: type[A]) -> A:
     Raises:
         ValueError: It is none; the message says why, in part of a sentence.
     """
-    value = read_json(content, _MEMORY)
+    value = read_json(content, MEMORY)
     if not isinstance(value, dict):
         raise ValueError(f"a JSON {type(value).__name__}; base_url usually ends in /v1")
+    refuse_errors(value)
     try:
         answer: A = msgspec.convert({**value, "choices": value.get("choices") or []}, kind)
     except msgspec.ValidationError as error:
         raise ValueError(f"it is not of the form of a completion ({error})") from error
-    if len(answer.choices) > MOST_CHOICES:
+    if len(answer.choices) > 1:  # which of them would be the answer, nobody has said
         raise ValueError(f"it holds {len(answer.choices):,} choices where one was asked for")
-    stopped = next((one.finish_reason for one in answer.choices if one.finish_reason in STOPPED), None)
-    if stopped:
-        raise ValueError(f"the server gave it up (finish_reason '{stopped}')")
+    stopped = next((one.finish_reason for one in answer.choices if one.finish_reason), "")
+    if stopped.lower() in STOPPED:
+        raise ValueError(f"the server gave it up (finish_reason '{stopped[:80]}')")
     return answer
 
 
-def joined_pieces(body: bytes) -> bytes:
-    r"""Return the chat completion that a stream of server-sent events adds up to.
+def refuse_errors(value: dict[str, Any]) -> None:
+    """Refuse what a server says of a failure in the form of an answer, also beside half of one.
 
     Raises:
-        ValueError: It broke off before the answer ended, which its finish_reason tells, or a piece is no JSON
-            object. `[DONE]` alone does not tell it: servers send that behind an answer that they gave up too.
-
-    >>> joined_pieces(b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n')
-    b'{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}'
+        ValueError: It says so, of the whole or of a choice.
     """
-    words: dict[str, list[str]] = {}
-    calls: dict[int, dict[str, list[str]]] = {}
-    answer: dict[str, Any] = {}
-    finish: str | None = None
-    for line in _LINE_END.split(body.removeprefix(BOM)):
-        if not line.startswith(b"data:"):
-            continue
-        data = line.removeprefix(b"data:").strip()
-        if data == b"[DONE]":
-            break
-        piece = read_json(data.decode("utf-8", "replace").encode(), _MEMORY)
-        if not isinstance(piece, dict):
-            raise ValueError("a piece of the stream is no JSON object")
-        if piece.get("error"):
-            raise ValueError(f"the stream ended in an error ({str(piece['error'])[:200]})")
-        for name in ("model", "usage"):
-            if piece.get(name) is not None:
-                answer[name] = piece[name]
-        choices = piece.get("choices")
-        for choice in choices[:1] if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
-                continue
-            finish = choice.get("finish_reason") or finish
-            given = choice.get("delta")
-            delta: dict[str, Any] = given if isinstance(given, dict) else {}
-            for name in ("content", "refusal", "reasoning", "reasoning_content"):
-                if isinstance(delta.get(name), str):
-                    words.setdefault(name, []).append(delta[name])
-            _add_calls(calls, delta.get("tool_calls"))
-    if not isinstance(finish, str):
-        raise ValueError("the stream broke off before the answer ended: it gave no finish_reason")
-    message: dict[str, Any] = {name: "".join(parts) for name, parts in words.items()}
-    if calls:
-        message["tool_calls"] = [
-            {"function": {name: "".join(parts) for name, parts in calls[place].items()}}
-            for place in sorted(calls)
-        ]
-    answer["choices"] = [{"message": message, "finish_reason": finish}]
-    return msgspec.json.encode(answer)
-
-
-def _add_calls(calls: dict[int, dict[str, list[str]]], pieces: Any) -> None:
-    for piece in pieces if isinstance(pieces, list) else ():
-        given = piece.get("function") if isinstance(piece, dict) else None
-        if not isinstance(given, dict):
-            continue
-        place = piece.get("index")
-        function = calls.setdefault(
-            place if isinstance(place, int) and 0 <= place < MOST_CHOICES else 0,
-            {"name": [], "arguments": []},
-        )
-        for name in ("name", "arguments"):
-            if isinstance(given.get(name), str):
-                function[name].append(given[name])
+    choices = value.get("choices")
+    for said in (value, *(choices if isinstance(choices, list) else ())):
+        if isinstance(said, dict) and said.get("error"):
+            raise ValueError(f"the server says that it failed ({str(said['error'])[:200]})")
 
 
 class Usage(NamedTuple):

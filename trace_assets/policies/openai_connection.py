@@ -15,7 +15,6 @@ from trace_assets.policies.openai_answers import (
     LARGEST,
     ChatAnswer,
     TextAnswer,
-    joined_pieces,
     read_answer,
 )
 from trace_assets.policies.openai_faults import (
@@ -27,12 +26,18 @@ from trace_assets.policies.openai_faults import (
     read_fault,
     shown,
 )
+from trace_assets.policies.openai_stream import ENDED, joined_pieces
 from trace_assets.system.machine import certificates, through_proxies
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 A = TypeVar("A", ChatAnswer, TextAnswer)
+
+PAUSES = 20
+"""Longest pauses that an answer in pieces may take in all."""
+_END_BYTES = 64
+"""More than the line that ends a stream has."""
 
 
 @dataclass(frozen=True)
@@ -212,17 +217,27 @@ class Connection:
         return answer
 
     async def _streamed(self, endpoint: Any, named: Mapping[str, Any], kind: type[A]) -> A:
-        """Ask for an answer in pieces; the limit of time is one on each pause between them."""
+        """Ask for an answer in pieces; the limit of time is one on each pause between them.
+
+        All of it takes no more than `PAUSES` times that: a server that says again and again that it is at
+        work would hold us for ever.
+        """
         body = bytearray()
+        now = asyncio.get_running_loop().time
+        end = now() + PAUSES * self._timeout
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 async with endpoint.with_streaming_response.create(**named) as response:
                     streams = "event-stream" in response.headers.get("content-type", "")
                     async for part in response.iter_bytes():
-                        limit.reschedule(asyncio.get_running_loop().time() + self._timeout)
+                        limit.reschedule(min(now() + self._timeout, end))
                         body += part
+                        if streams and ENDED.search(body, max(0, len(body) - len(part) - _END_BYTES)):
+                            break  # whatever comes now is not of this answer
         except TimeoutError:
-            raise ServerFault("timeout", f"TimeoutError: nothing more in {self._timeout:g} s") from None
+            how_long = "no end" if now() >= end else "nothing more"
+            seconds = self._timeout * (PAUSES if now() >= end else 1)
+            raise ServerFault("timeout", f"TimeoutError: {how_long} in {seconds:g} s") from None
         except Exception as error:
             raise read_fault(error, _key(self.key_variable)) from None  # the cause may hold the request
         try:
@@ -299,8 +314,8 @@ class Connection:
             )
         if fault.kind == "other_model":
             return Unavailable(
-                f"{server} answered as '{said}' where '{model}' was asked for; correct the model's name, or "
-                "set rollouts.check_model to false where a gateway's names differ from its models'."
+                f"{server} answered as '{said}' where '{model}' was asked for; correct the model's name"
+                f"{_unchecked(setting)}."
             )
         if fault.kind == "empty":
             return Unavailable(f"{server} answered {attempts}without a choice; look at its log.")
@@ -308,6 +323,14 @@ class Connection:
             said += f"; it asks to wait {fault.retry_after:.0f} s"
         status = f"answered HTTP {fault.status}" if fault.status else "cannot be used"
         return Unavailable(f"{server} {status}: {said}.")
+
+
+def _unchecked(setting: str) -> str:
+    """Say how a name is let pass, where that can be set."""
+    section = setting.partition(".")[0]
+    if section not in ("rollouts", "analyst", "writer"):
+        return ""
+    return f", or set {section}.check_model to false where a gateway's names differ from its models'"
 
 
 async def _bounded(response: Any) -> None:

@@ -97,6 +97,10 @@ def read_fault(error: Exception, secret: str) -> ServerFault:
         return ServerFault(kind, said, status, _wait(error), may_cost=kind == "server")
     if isinstance(error, openai.OpenAIError):
         return ServerFault("request", shown(error, secret), may_cost=False)
+    bases = {base.__name__ for base in type(error).__mro__}
+    if "RequestError" in bases or isinstance(error, OSError):  # the client passes these on in a stream
+        said = f"{type(error).__name__}: {shown(error, secret)}"
+        return ServerFault("timeout" if "TimeoutException" in bases else "connection", said)
     if isinstance(error, ValueError | TypeError):  # a body that is not what the protocol says
         return ServerFault("garbage", shown(error, secret))
     raise error

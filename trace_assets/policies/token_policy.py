@@ -19,6 +19,8 @@ from trace_assets.records import Message
 
 LONGEST = 1 << 20
 """Tokens of a conversation with a model that names no limit of its own."""
+_ABOVE_ZERO = 1e-3
+"""Nats; no rounding moves the log-probability of a certain token so far."""
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class TokenPolicy(ABC):
         self.ends = end_ids(self.template, *configs)
         self.max_context = context_limit(configs[-1], max_context)
         self.is_mixture = is_mixture(configs[-1])
+        self._vocabulary = vocabulary(self.template, configs[-1])
         self._name = name or folder.resolve().name
         self._open: dict[str, Spoken] = {}
 
@@ -240,6 +243,10 @@ class TokenPolicy(ABC):
             wrong = f"{len(sampled.ids)} token ids with {len(sampled.logprobs)} log-probabilities"
         elif not all(math.isfinite(logprob) for _, logprob in written):
             wrong = "log-probabilities that are no numbers"
+        elif any(logprob > _ABOVE_ZERO for _, logprob in written):
+            wrong = "log-probabilities above 0"
+        elif any(not 0 <= token < self._vocabulary for token, _ in written):
+            wrong = f"token ids beyond the {self._vocabulary:,} that the model has"
         elif len(written) < most and (not written or written[-1][0] not in self.ends):
             wrong = f"{len(written)} tokens without an end, where it could have written {most}"
         if wrong:
@@ -254,6 +261,12 @@ def end_ids(template: ChatTemplate, *configs: Any) -> frozenset[int]:
         named = getattr(config, "eos_token_id", None)
         ends.update(named if isinstance(named, list | tuple) else [named])
     return frozenset(end for end in ends if isinstance(end, int))
+
+
+def vocabulary(template: ChatTemplate, config: Any) -> int:
+    """Return how many token ids there are: rows of a model's embedding may outnumber its tokenizer's ids."""
+    text = config.get_text_config()
+    return max(len(template.tokenizer), getattr(text, "vocab_size", None) or 0)
 
 
 def is_mixture(config: Any) -> bool:

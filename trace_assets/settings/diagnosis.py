@@ -32,6 +32,7 @@ class Analyst(Section):
             "reply_tokens",
             "extra_body",
             "stream",
+            "check_model",
             "cached_usd",
             "cap_calls",
         }
@@ -65,7 +66,11 @@ class Analyst(Section):
     extra_body: dict[str, Any] = {}
     """Further fields of every request, for servers that want some: such as `{top_k = 20}`."""
     stream: bool = False
-    """Have answers sent as they are written: `timeout_seconds` is then the longest pause within one."""
+    """Have answers sent as they are written: `timeout_seconds` is then the longest pause within one, and no
+    answer takes twenty of them."""
+    check_model: bool = True
+    """An answer under another model's name than was asked for ends the stage, for it would be remembered as
+    the model's own. false for gateways whose names are not their models'."""
     recording: str = ""
     """File of a model's answers by the hash of their prompts. With `base_url` answers are added to it,
     without it they are replayed from it, with no key, at no cost; a prompt that is not in it is reported."""

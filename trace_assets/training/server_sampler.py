@@ -155,7 +155,11 @@ class ServerSampler(TokenPolicy):
     ) -> Sampled:
         body = self._body(adapter or self._acting, list(ids), max_tokens, seed)
         try:
-            return _read(await self._ask(body))
+            answer = await self._ask(body)
+            heard = answer.choices[0].prompt_token_ids
+            if heard is not None and heard != list(ids):
+                raise ServerFault("garbage", "it continues another prompt than the one that was sent")
+            return _read(answer)
         except ServerFault as fault:
             dead = self._why_gone()
             if dead:

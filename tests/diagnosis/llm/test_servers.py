@@ -19,7 +19,9 @@ from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import Question
 from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.policies.openai_answers import ChatAnswer, joined_pieces, read_answer
+from trace_assets.errors import Unavailable
+from trace_assets.policies.openai_answers import ChatAnswer, read_answer
+from trace_assets.policies.openai_stream import joined_pieces
 from trace_assets.records import Capability, Message, Trajectory
 from trace_assets.settings import Analyst, Labels
 from trace_assets.store import Store
@@ -220,6 +222,21 @@ def test_a_stream_that_breaks_off_is_booked_and_asked_for_again(broken: Reply, a
     found, server, opened = ask(broken, streamed(piece(WHOLE, "stop"), USAGE), stream=True)
     assert len(found.labels) == 3 and len(server.requests) == 2
     assert opened.account.spent.calls == 2 and opened.account.spent.at_most == 1
+
+
+def test_an_answer_of_another_model_is_paid_and_not_believed(ask: Ask) -> None:
+    stranger = completion(WHOLE, model="m-mini")
+    found, server, opened = ask(stranger, completion(WHOLE, model="vendor/m-2026-01-01"))
+    assert len(found.labels) == 3 and len(server.requests) == 2
+    assert opened.account.spent.calls == 2 and opened.account.faults["other_model"] == 1
+
+
+def test_a_server_that_has_another_model_ends_the_stage_unless_names_are_not_compared(ask: Ask) -> None:
+    stranger = completion(WHOLE, model="m-mini")
+    with pytest.raises(Unavailable, match=r"answered as 'm-mini' where 'm' .* set analyst\.check_model"):
+        ask(stranger)
+    found, server, _ = ask(stranger, check_model=False)
+    assert len(found.labels) == 3 and len(server.requests) == 1
 
 
 def test_a_server_that_knows_no_streams_may_answer_whole(ask: Ask) -> None:

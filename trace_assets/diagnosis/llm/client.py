@@ -16,12 +16,19 @@ from trace_assets.diagnosis.llm.recording import Answers, Recording, prompt_hash
 from trace_assets.diagnosis.llm.request import A, Question, render
 from trace_assets.errors import InputError
 from trace_assets.policies.openai_connection import Connection, Retries
-from trace_assets.policies.openai_faults import ServerFault, longest_reply, public_url
+from trace_assets.policies.openai_faults import (
+    ServerFault,
+    is_same_model,
+    longest_reply,
+    public_url,
+    shown,
+)
 from trace_assets.settings import Analyst
 from trace_assets.system.processes import finish
 
 TOLD_TWICE = 2
-"""How often a question or its answer must turn out too long before that is believed: replicas differ."""
+"""How often a question or its answer must turn out too long, or to be another model's, before that is
+believed: replicas differ."""
 _ONE_QUESTION = ("request", "server", "garbage", "empty", "timeout")
 """Faults that may lie in one question: where others were served meanwhile, only that one is given up."""
 LONGEST_TOKEN = 64
@@ -290,7 +297,7 @@ class ModelServer:
 
     async def _complete(self, question: Question[A], messages: list[dict[str, str]]) -> Spoken:
         """Make one request; return what was said and why it ended."""
-        full, before = 0, self._served
+        full, others, before = 0, 0, self._served
         if self.recording is not None and self.recording.replays:
             return self._replayed(question, messages)
         while True:
@@ -298,6 +305,14 @@ class ModelServer:
             paid = _Paid(self, question.kind, body, messages)
             try:
                 answer = await self._connection.complete(body, paid)
+                told = "" if answer.model is None else str(answer.model)[:300]
+                if self.section.check_model and not is_same_model(question.model, told):
+                    paid.settle(answer.usage, answer.choices[0].message.answer)  # it costs all the same
+                    self.account.faults["other_model"] += 1
+                    others += 1
+                    if others < TOLD_TWICE:
+                        continue
+                    raise ServerFault("other_model", shown(told, ""))
             except ServerFault as fault:
                 if fault.kind in ("full", "request") and self._shortens(fault, body):
                     continue
