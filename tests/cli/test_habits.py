@@ -326,13 +326,12 @@ for error in (KeyboardInterrupt(), ValueError("a real fault")):
         logging.getLogger("sqlalchemy.pool").error("Exception closing connection", exc_info=True)
     try:
         Late(error)
-        time.sleep(60 if isinstance(error, KeyboardInterrupt) else 0)
+        time.sleep(3600 if isinstance(error, KeyboardInterrupt) else 0)
     except KeyboardInterrupt:
         print("it came again")
 """
-    began = time.monotonic()
+    # The sleep outlasts this patience by far: what waits for it to end fails here.
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert time.monotonic() - began < 50, "it waits for what sleeps"
     assert "KeyboardInterrupt" not in done.stderr and done.stdout == "it came again\n"
     assert done.stderr.count("Exception closing connection") == 1
     assert done.stderr.count("Exception ignored in") == 1 and done.stderr.count("a real fault") >= 2
