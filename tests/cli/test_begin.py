@@ -231,6 +231,23 @@ def test_hours_come_from_earlier_runs_before_arithmetic(tmp_path: Path, model: P
     assert measured.hours == pytest.approx((800 / 3600, 3 * 800 / 3600))
 
 
+def test_what_demonstrations_take_is_in_the_hours(tmp_path: Path, model: Path) -> None:
+    """They are learned beside what is played: an adapter's episodes are the same, its hours at most more."""
+
+    def adapters(*settings: str) -> budgets.Stage:
+        study = study_of(tmp_path / "home", f"base_model.path={model}", *settings)
+        found = budget(study, found=[H100])
+        return next(stage for stage in found.stages if stage.asset == "adapter")
+
+    without, asked = adapters("training.warm_start=never"), adapters("training.warm_start=when_dead")
+    assert (without.learned, asked.learned) == (0, 6 * 400 * 24)
+    assert asked.episodes == without.episodes
+    assert without.hours and asked.hours
+    assert asked.hours[0] == without.hours[0], "where none is due nothing is learned"
+    assert asked.hours[1] > without.hours[1]
+    assert adapters("training.warm_start=when_dead", "training.shard=true").learned == 0
+
+
 def test_a_budget_says_what_it_cannot_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user = ('targets.options={user = "model", user_model = "mine", user_base_url = "http://127.0.0.1:1/v1"}',)
     study = study_of(tmp_path, "targets.name=tau2:retail", *user)

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,12 +20,22 @@ from typer.testing import CliRunner
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import Evaluation, LedgerEntry
+from trace_assets.settings.settings import Settings, load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
 from trace_assets.tournament.page import page, sentence, standings
-from trace_assets.tournament.plan import PLAN, Comparison, Plan, Prediction, World, default_plan, write_plan
+from trace_assets.tournament.plan import (
+    PLAN,
+    Comparison,
+    Plan,
+    Prediction,
+    World,
+    default_plan,
+    read_plan,
+    write_plan,
+)
 from trace_assets.tournament.results import RELEASED, RESULTS, result_file
-from trace_assets.tournament.run import is_finished, play_demo, run, world_home
+from trace_assets.tournament.run import is_finished, overrides_of, play_demo, run, world_home
 from trace_assets.tournament.score import by_world, score
 from trace_assets.tournament.worlds import across, holm, power, tie_p_value, verdict
 
@@ -350,14 +361,15 @@ def test_settings_of_the_command_line_stand_in_the_plan_and_unknown_ones_registe
 ) -> None:
     few = ["--set", "targets.discovery_tasks=48", "--set", "rollouts.trials=8"]
     made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "few"), *few, "--json"])
-    assert json.loads(made.stdout)["plan"]["settings"] == {
+    came = {"training.warm_start": Settings().training.warm_start}
+    assert json.loads(made.stdout)["plan"]["settings"] == came | {
         "targets.discovery_tasks": 48,
         "rollouts.trials": 8,
     }
     file = str(tmp_path / "few" / PLAN)
     more = ["--file", file, "--set", "rollouts.trials=4"]
     made = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "more"), *more, "--json"])
-    assert json.loads(made.stdout)["plan"]["settings"] == {
+    assert json.loads(made.stdout)["plan"]["settings"] == came | {
         "targets.discovery_tasks": 48,
         "rollouts.trials": 4,
     }
@@ -365,6 +377,19 @@ def test_settings_of_the_command_line_stand_in_the_plan_and_unknown_ones_registe
         refused = CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "no"), "--set", wrong])
         assert isinstance(refused.exception, InputError)
     assert not (tmp_path / "no").exists()
+
+
+def test_a_plan_means_what_it_meant_when_it_was_registered(tmp_path: Path) -> None:
+    """Demonstrations came `never` where a plan does not name them; what is planned today names them."""
+
+    def played(settings: dict[str, Any]) -> str:
+        plan = default_plan(2, 100, settings)
+        return load_settings(None, overrides_of(plan, plan.worlds[0]), environment={}).training.warm_start
+
+    assert played({}) == "never"
+    assert played({"training.warm_start": "when_dead"}) == "when_dead"
+    CliRunner().invoke(app, ["tournament", "plan", str(tmp_path / "a"), "--set", "training.warm_start=never"])
+    assert read_plan(tmp_path / "a").settings == {"training.warm_start": "never"}
 
 
 def test_where_tasks_need_several_skills_a_pilot_of_one_stops_nothing(tmp_path: Path) -> None:

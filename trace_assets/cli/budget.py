@@ -61,6 +61,7 @@ def _print(found: Budget, console: Console) -> None:
         f"an episode: {found.episode.turns:.0f} turns, {found.episode.written:,.0f} tokens written, "
         f"{found.episode.context:,.0f} at its end ({found.episode.source})",
         f"tokens: the agent writes {_millions(found.written)}" + _user(found),
+        *_demonstrations(found),
         f"GPU memory: {_memory(found)}",
         f"dollars: {_dollars(found)}",
         "power to select a gap of " + _powers(found.gap_power),
@@ -72,6 +73,18 @@ def _print(found: Budget, console: Console) -> None:
     for words in found.missing:
         console.print(f"[yellow]not known[/] {escape(words)}", soft_wrap=True)
     console.print("[dim]Nothing was started. Next: trace run[/]")
+
+
+def _demonstrations(found: Budget) -> list[str]:
+    """Say what demonstrations take where they come first; nothing where none can."""
+    most = max((stage.learned for stage in found.stages), default=0)
+    if not most:
+        return []
+    return [
+        "demonstrations: where GRPO has nothing to raise half of an adapter's rollouts are its environment's "
+        f"oracle's, which asks no model; up to {most:,} more episodes are learned and not played "
+        "(in the hours; training.warm_start)"
+    ]
 
 
 def _user(found: Budget) -> str:

@@ -60,12 +60,13 @@ def plan(
     """
     from pydantic import ValidationError
 
-    from trace_assets.settings.settings import override_of
+    from trace_assets.settings.settings import Settings, override_of
     from trace_assets.tournament.page import forecast
     from trace_assets.tournament.plan import Plan, default_plan, write_plan
     from trace_assets.tournament.run import check_settings, worlds_seen
 
     own = {".".join(keys): value for keys, value in map(override_of, settings_of_worlds or ())}
+    today = {"training.warm_start": Settings().training.warm_start}
     if file is not None:
         try:
             made = Plan.model_validate_json(file.read_bytes())
@@ -85,7 +86,7 @@ def plan(
             settings |= {"training.pilot": "warn"}  # one skill alone passes few of these tasks
         if look is not None and look >= worlds:
             raise InputError(f"--look {look} is no look on the way to {worlds} worlds: name fewer.")
-        made = default_plan(worlds, first_seed, settings | own, look)
+        made = default_plan(worlds, first_seed, today | settings | own, look)
     check_settings(made)
     newest = write_plan(folder, made, why=amend, worlds_seen=worlds_seen(folder, made))[-1]
     if as_json:

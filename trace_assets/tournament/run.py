@@ -171,6 +171,11 @@ def _bind(home: Path, plan: Plan) -> None:
     write_text(file, json.dumps(bound) + "\n")
 
 
+MOVED = ("training.warm_start",)
+"""Settings that came as `never` when plans were registered that do not name them: there they stay so. Plans
+made since name them."""
+
+
 def play_demo(plan: Plan, world: World, home: Path) -> None:
     """Run the whole loop in a world's home, in a process of its own.
 
@@ -182,7 +187,12 @@ def play_demo(plan: Plan, world: World, home: Path) -> None:
 
 def overrides_of(plan: Plan, world: World) -> list[str]:
     """Return the settings of a world as items `section.key=value`."""
-    values: Mapping[str, Any] = {"training.mixed_always": True, **plan.settings, **world.overrides()}
+    values: Mapping[str, Any] = {
+        "training.mixed_always": True,
+        **dict.fromkeys(MOVED, "never"),
+        **plan.settings,
+        **world.overrides(),
+    }
     return [f"{name}={toml(value)}" for name, value in values.items()]
 
 

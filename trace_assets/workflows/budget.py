@@ -52,6 +52,8 @@ class Stage:
         on_target: Whether they are played in the target, with its simulated user.
         hours: Least and most; None where nothing is known.
         basis: Where the hours come from.
+        learned: Episodes that are learned once more and not played, at most: demonstrations, each learned
+            several times.
     """
 
     asset: str
@@ -60,6 +62,7 @@ class Stage:
     on_target: bool
     hours: tuple[float, float] | None
     basis: str
+    learned: int = 0
 
 
 @dataclass(frozen=True)
@@ -158,8 +161,16 @@ def budget(study: Study, *, gpu_usd: float = 0.0, found: Sequence[Accelerator] |
         missing.append("the model's shape (no config.json in a local folder), and with it memory and hours.")
     past = history(study.store.read(LedgerEntry))
     rate = rate_of(shape, devices, settings.training.concurrency, episode)
+    learned = {"adapter": capabilities[1] * _demonstrated(study)}
     stages = [
-        Stage(name, episodes, trains, on_target, *_hours(name, episodes, trains, past, rate, episode, shape))
+        Stage(
+            name,
+            episodes,
+            trains,
+            on_target,
+            *_hours(name, episodes, trains, learned.get(name, 0), past, rate, shape),
+            learned.get(name, 0),
+        )
         for name, episodes, trains, on_target in _played(study, tasks, capabilities)
     ]
     if unknown := [stage.asset for stage in stages if stage.hours is None]:
@@ -278,6 +289,15 @@ def _played(
     return found
 
 
+def _demonstrated(study: Study) -> int:
+    """Return how many episodes an adapter learns of demonstrations at most, where these come first."""
+    if not study.settings.training.begins_warm:
+        return 0
+    from trace_assets.training.warm_start import EPISODES, STEPS
+
+    return STEPS * EPISODES
+
+
 def _times(arms: tuple[int, int], episodes: int) -> tuple[int, int]:
     return arms[0] * episodes, arms[1] * episodes
 
@@ -286,9 +306,9 @@ def _hours(
     asset: str,
     episodes: tuple[int, int],
     trains: bool,
+    learned: int,
     past: History,
     rate: Rate | None,
-    episode: Episode,
     shape: Shape | None,
 ) -> tuple[tuple[float, float] | None, str]:
     if not episodes[1]:
@@ -307,7 +327,8 @@ def _hours(
     low, high = rate.playing
     if trains:
         low, high = low + rate.learning[0], high + rate.learning[1]
-    return (episodes[0] * low / 3600, episodes[1] * high / 3600), f"arithmetic for one {rate.device}"
+    most = episodes[1] * high + learned * rate.learning[1]
+    return (episodes[0] * low / 3600, most / 3600), f"arithmetic for one {rate.device}"
 
 
 def _powers(study: Study, tasks: Mapping[str, int]) -> tuple[dict[float, float], dict[float, float]]:
