@@ -40,6 +40,23 @@ def lack(detector: str, *evidence: int) -> tuple[Label, Capability]:
     )
 
 
+def test_where_nothing_wrong_was_done_the_place_of_the_lack_decides() -> None:
+    told = run("r", ASK, READ, agent("There are nine."), RIGHT, agent("done"))
+    counted = lack("wrong_count", 2, 3)
+    assert found(told, lacks=[counted]) == 3
+    assert found(told, lacks=[counted], rules=RULES - {"lacked"}) == 6
+    assert found(told, lacks=[lack("skipped_check", 3)]) == 6, "no word was wrong"
+    missed = run("r", ASK, agent("There are nine."), agent("done"))
+    assert found(missed, lacks=[lack("wrong_count", 1)]) == 2, "a deed is missing as well"
+
+    barred = run("r", ASK, READ, CANCEL, agent("It is too late."), HANDED)
+    label, capability = lack("barred_by_own_change", 3, 5)
+    of_it = capability.model_copy(update={"detector_args": {"tool": "refund_item"}})
+    both = (*WANTED, ExpectedAction(name="cancel_order", arguments={"order": "K4821"}))
+    assert found(barred, tasks=task(both), lacks=[(label, of_it)]) == 3
+    assert found(barred, tasks=task(both), lacks=[(label, capability)]) == 6, "it is about another call"
+
+
 def test_the_first_call_that_is_not_expected_decides() -> None:
     one = run("r", ASK, READ, CANCEL, RIGHT, CANCEL, agent("done"))
     assert found(one) == 3

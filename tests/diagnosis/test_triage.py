@@ -295,6 +295,19 @@ def test_what_a_second_look_says_of_the_agent_stays_where_rules_say_no_more() ->
     assert (other.fault, other.rule) == ("agent", "step_limit")
 
 
+@pytest.mark.parametrize("fault", ["agent", "user_simulator", "ground_truth"])
+def test_a_models_word_goes_over_a_rule_that_is_checked(fault: Fault) -> None:
+    one = failed(ASKED, agent("Done."), trajectory_id="a")
+    by_rule = Ruling("user_simulator", "turned_down", (0,), "the user turned it down")
+    rules = (lambda _: by_rule,)
+    for (row,) in (triage([one], rules=rules), triage([one], lambda _: {}, rules=rules)):
+        assert (row.fault, row.rule, row.suspected) == ("user_simulator", "turned_down", None)
+    (row,) = triage([one], lambda asked: {asked[0].trajectory_id: Ruling(fault, SECOND_LOOK)}, rules=rules)
+    assert (row.fault, row.rule) == (fault, SECOND_LOOK)
+    told = "turned_down (message 0): the user turned it down" if fault == "agent" else ""
+    assert (row.suspected, row.suspicion) == ("user_simulator" if told else None, told)
+
+
 @pytest.mark.parametrize("fault", ["agent", "user_simulator", "environment"])
 def test_what_is_only_suspected_decides_nothing_and_is_told(fault: Fault) -> None:
     yes = Message(role="user", content="Yes. ###STOP###")

@@ -25,12 +25,12 @@ STREAK = 3
 CALLS = frozenset({"forbidden_call", "wrong_value", "missing_question"})
 """Mistakes whose evidence is a call that should not have been made as it was."""
 RULES = frozenset(
-    {"expected", "harmless", "named_call", "pointed", "written", "stuck", "handed_over", "turn"}
+    {"expected", "harmless", "named_call", "pointed", "written", "stuck", "handed_over", "turn", "lacked"}
 )
 """What can be left out, to see what it adds: expected actions, their excuse by what passed runs do, calls
 that lacks name, what a model points at, the first change where nothing is said of what is expected, the place
 where a run got stuck, the call that handed it over, the turn in which a script asked for what was never
-done."""
+done, the place that the likeliest lack shows where nothing wrong was done."""
 _MISTAKES = {family.name: family.mistake for family in FAMILIES}
 
 
@@ -39,7 +39,8 @@ class Decisive:
 
     In this order: the first call of the agent that changed something otherwise than is expected, passing over
     what passed runs do unharmed unless a lack names that very call; where the task says nothing, the call
-    that a lack names; the agent's message that a model points at; where the task says nothing, the first call
+    that a lack names; where nothing wrong was done, the wrong word or the call that the likeliest lack shows;
+    the agent's message that a model points at; where the task says nothing, the first call
     that changed anything when the state is what was judged wrong; the second of the equal calls in which the
     run got stuck; the call that handed the case over with something undone; the agent's last message, its
     last chance, or where it first said again what it says there. Where the user's turns are written
@@ -79,7 +80,7 @@ class Decisive:
         """
         if by_user is not None:
             return by_user
-        transcript = self._transcript(one)
+        transcript, lacks = self._transcript(one), list(lacks)
         named = [
             (index, capability)
             for label, capability in lacks
@@ -109,7 +110,28 @@ class Decisive:
             left = self._turn_left(one, transcript, expected)
             if wrong or left is not None:
                 return min(wrong if left is None else [*wrong, left])
+            lacked = self._lacked(one, *lacks[0]) if lacks and "lacked" in self._rules else None
+            if lacked is not None:
+                return lacked
         return _first_again(one, self._end(transcript) if pointed is None else pointed)
+
+    def _lacked(self, one: Trajectory, label: Label, capability: Capability) -> int | None:
+        """Return the place that a lack shows where all that differs follows from it; None where it may not.
+
+        A wrong word decides where all that is expected was done. Where the only differences are calls that
+        are missing, the agent's own call that a lack of one of them points at decides.
+        """
+        mistake = _MISTAKES.get(capability.detector or "")
+        rows = [row for row in self.differences(one) if not hands_over(row.tool)]
+        if mistake == "wrong_statement" and not rows:
+            said = [at for at in label.evidence if one.messages[at].role == "assistant"]
+            return max(said, default=None)
+        missed = {row.tool for row in rows if row.kind == "missed"}
+        if mistake != "missing_call" or any(row.kind != "missed" for row in rows):
+            return None
+        own = {step.index for step in self._transcript(one).steps if self._changes(step)}
+        made = [at for at in label.evidence if at in own]
+        return made[0] if made and capability.detector_args.get("tool") in missed else None
 
     def _pointed(self, one: Trajectory, shown: Iterable[int]) -> int | None:
         """Return the last of the agent's messages among those that a model names; None without one."""

@@ -24,6 +24,7 @@ HABITS = frozenset(
     | {"unrecovered_error"}
     | {"ended_with_work_open", "second_request_left", "unasked_condition", "unseen_answer", "no_answer"}
     | {"write_after_refusal", "empty_turn", "call_in_prose", "denied_without_look", "wrong_figure"}
+    | {"unnamed_choice"}
 )
 """Families that call wrong what runs mostly do otherwise: several successes must show it. The others hold a
 call or a word against what the policy, the request or a result says; that one success shows it is enough."""

@@ -91,8 +91,12 @@ SECOND_LOOK = "model_second_look"
 SUSPICIONS = frozenset({"simulator_stopped_first", "users_choice", "tool_error_on_value"})
 """Rules that only make suspicious. On runs that nobody had read before they accused, another party than the
 agent was read as at fault in 3 of 9, 1 of 3 and 0 of 6 (`docs/truth/rounds.md`, the fifth round)."""
+CHECKED = frozenset({"agreed_and_left", "turned_down", "other_named", "asked_for_less", "free_option"})
+"""Rules that decide where nobody looks again, and over which a model's word goes: they were written for runs
+of one desk, and no set of others has tried them yet."""
 SecondLook = Callable[[Sequence[Trajectory]], Mapping[str, Ruling]]
-"""Looks at failures that rules leave to the agent; returns a ruling for those that it answered."""
+"""Looks at failures that rules leave to the agent, or are not sure of; returns a ruling for those that it
+answered."""
 _Ruled = tuple[Ruling, Ruling | None]
 """What decides, and what only makes suspicious."""
 
@@ -113,8 +117,9 @@ def triage(
 
     Args:
         trajectories: Of any targets, judged or not.
-        second_look: Asked once, about all failures that the rules leave to the agent. What it says of one
-            that it leaves to the agent too is kept where the rules have no more to say than that.
+        second_look: Asked once, about all failures that the rules leave to the agent, or put down to others
+            by rules that are `CHECKED`. What it says of one that it leaves to the agent too is kept where the
+            rules have no more to say than that.
         tasks: By id: what the simulated user was told, and what is expected. Without them no contradiction,
             no broken script and no wrong ground truth is found.
         known: What all runs and tasks of the targets tell together; learned from these trajectories and tasks
@@ -131,7 +136,7 @@ def triage(
         known = Known.of(every, tasks or {})
     ruled = [(one, None if one.success else _ruling(one, known, rules, suspicions)) for one in every]
     if second_look is not None:
-        left = [one for one, found in ruled if found is not None and found[0].fault == "agent"]
+        left = [one for one, found in ruled if found is not None and is_looked_at(found[0])]
         others = second_look(left) if left else {}
         ruled = [(one, _looked(found, others.get(one.trajectory_id))) for one, found in ruled]
     return [_row(one, found) for one, found in ruled]
@@ -149,6 +154,15 @@ def _ruling(
     raise ValueError("the last rule has to rule on everything")
 
 
+def is_looked_at(found: Ruling | Triage) -> bool:
+    """Tell whether a second look is asked about what rules found of a failure.
+
+    >>> [is_looked_at(Ruling("user_simulator", rule)) for rule in ("turned_down", "simulator_stuck")]
+    [True, False]
+    """
+    return found.fault == "agent" or found.rule in CHECKED
+
+
 def _told(suspicion: Ruling) -> str:
     """Return what made suspicious, with where it shows.
 
@@ -161,9 +175,14 @@ def _told(suspicion: Ruling) -> str:
 
 
 def _looked(found: _Ruled | None, look: Ruling | None) -> _Ruled | None:
-    """Return the ruling after a second look; what the rules say of how an agent's run ended stays."""
-    if found is None or look is None or found[0].fault != "agent":
+    """Return the ruling after a second look; what the rules say of how an agent's run ended stays.
+
+    Of whom a rule accused that the look does not accuse, the accusation is told as a suspicion.
+    """
+    if found is None or look is None or not is_looked_at(found[0]):
         return found
+    if found[0].rule in CHECKED:
+        return look, found[0] if look.fault == "agent" else None
     return (look, None) if look.fault != "agent" or found[0].rule == "agent" else found
 
 
@@ -194,7 +213,17 @@ def player(policy: str, adapter: str | None) -> str:
     return f"{policy} + {adapter}" if adapter else policy
 
 
-__all__ = ["RULES", "SECOND_LOOK", "SUSPICIONS", "Known", "Ruling", "SecondLook", "triage"]
+__all__ = [
+    "CHECKED",
+    "RULES",
+    "SECOND_LOOK",
+    "SUSPICIONS",
+    "Known",
+    "Ruling",
+    "SecondLook",
+    "is_looked_at",
+    "triage",
+]
 
 
 FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")

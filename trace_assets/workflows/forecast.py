@@ -19,7 +19,7 @@ from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.diagnosis.llm.transcript import BYTES_A_TOKEN as ESTIMATED
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
 from trace_assets.diagnosis.llm.triage import triage_question
-from trace_assets.diagnosis.triage import triage
+from trace_assets.diagnosis.triage import is_looked_at, triage
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.judge.agents import Judging, judging
 from trace_assets.environments.writers.writer import write_environment
@@ -146,7 +146,7 @@ def _triage(study: Study, groups: dict[str, list[Trajectory]]) -> Forecast:
     told = tasks_by_id(study)
     for target, group in groups.items():
         failed = [one for one in group if one.success is False]
-        ruled = {row.trajectory_id for row in triage(group, tasks=told) if row.fault == "agent"}
+        ruled = {row.trajectory_id for row in triage(group, tasks=told) if is_looked_at(row)}
         diffs: dict[str, list[ActionDiff]] = {}
         for row in action_diffs(failed, told):
             diffs.setdefault(row.trajectory_id, []).append(row)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.diagnosis.detectors.desk_dialogues import CASES as OF_DESKS
 from tests.diagnosis.detectors.dialogues import (
     ASK,
     BOTH,
@@ -25,7 +26,7 @@ from trace_assets.records import Message, ToolCall, Trajectory
 BY_NAME = {family.name: family for family in FAMILIES}
 
 
-@pytest.mark.parametrize(("family", "args", "parts", "label", "evidence"), CASES)
+@pytest.mark.parametrize(("family", "args", "parts", "label", "evidence"), [*CASES, *OF_DESKS])
 def test_labels(
     family: str, args: dict[str, Any], parts: list[list[Message]], label: str, evidence: tuple[int, ...]
 ) -> None:
@@ -35,7 +36,7 @@ def test_labels(
 
 
 def test_every_family_is_tried_above_in_both_ways() -> None:
-    tried = {(case[0], case[3]) for case in CASES}
+    tried = {(case[0], case[3]) for case in [*CASES, *OF_DESKS]}
     assert tried >= {(name, label) for name in BY_NAME for label in ("PRESENT", "LACKING")}
 
 

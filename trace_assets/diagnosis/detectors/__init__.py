@@ -6,10 +6,13 @@ Families of one kind share a file. To add one, write a class that fits `protocol
 
 from __future__ import annotations
 
+from trace_assets.diagnosis.detectors.agreed_deeds import AgreedDeedLeft
+from trace_assets.diagnosis.detectors.alike_left import AlikeLeftOut
 from trace_assets.diagnosis.detectors.answers import NoAnswer, UnseenAnswer
 from trace_assets.diagnosis.detectors.argument_values import StaleValue, UnsupportedArgument
 from trace_assets.diagnosis.detectors.asked_facts import UnaskedFact
 from trace_assets.diagnosis.detectors.asked_values import OtherChoiceTaken, OtherThanAsked
+from trace_assets.diagnosis.detectors.barred_changes import BarredByOwnChange
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
@@ -25,12 +28,14 @@ from trace_assets.diagnosis.detectors.missing_looks import (
     UnverifiedWrite,
     WriteWithoutRead,
 )
+from trace_assets.diagnosis.detectors.other_record_told import OtherRecordTold
 from trace_assets.diagnosis.detectors.policy_sums import OtherSum
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
 from trace_assets.diagnosis.detectors.refusals import EmptyResultBelieved, RefusalUntold
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
 from trace_assets.diagnosis.detectors.situational_steps import SituationalStep
+from trace_assets.diagnosis.detectors.told_counts import WrongCount
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import LimitExceeded, UnansweredState
 from trace_assets.diagnosis.detectors.unfinished_work import (
@@ -40,7 +45,9 @@ from trace_assets.diagnosis.detectors.unfinished_work import (
     UnfinishedDeed,
 )
 from trace_assets.diagnosis.detectors.unmet_requests import ChangeAgainstRequest, RequestLeftUnmentioned
+from trace_assets.diagnosis.detectors.unnamed_choices import UnnamedChoice
 from trace_assets.diagnosis.detectors.untold import UntoldFigure
+from trace_assets.diagnosis.detectors.whole_for_part import WholeForPart
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstClauses, WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_past_date import WritePastDate
@@ -71,6 +78,13 @@ FAMILIES: tuple[Detector, ...] = (
     EndedWithWorkOpen(),
     SecondRequestLeft(),
     UnfinishedDeed(),
+    BarredByOwnChange(),
+    WholeForPart(),
+    UnnamedChoice(),
+    AgreedDeedLeft(),
+    AlikeLeftOut(),
+    OtherRecordTold(),
+    WrongCount(),
     SituationalStep(),
     CustomaryStep(),
     UnreadPages(),
