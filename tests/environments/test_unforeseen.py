@@ -27,6 +27,7 @@ WRONGLY_REJECTED: set[tuple[str, str]] = set()
 """Sound ones that fail."""
 QUICK = {
     ("broken", "airline_cancel_insurance"),
+    ("broken", "clinic_referral"),
     ("broken", "retail_cancel_reason"),
     ("broken", "retail_owner"),
     ("broken", "telecom_transfer_note"),
@@ -40,6 +41,7 @@ refusal that may be handed over by a tool whose name does not say so."""
 CAUGHT = {
     ("broken", "airline_cancel_insurance"): "trace.purpose.rule",
     ("broken", "airline_two_changes"): "trace.attacker.late_looks",
+    ("broken", "clinic_referral"): "trace.told.opening",
     ("broken", "retail_return_window"): "trace.attacker.looks_elsewhere",
     ("broken", "retail_cancel_reason"): VALUES,
     ("broken", "retail_owner"): "trace.purpose.looked_up",

@@ -25,6 +25,10 @@ Row = dict[str, Hashable]
 MOST_WORDS, MOST_SIGNS = 400, 12
 NUMBER = re.compile(r"\d+")
 MOST_NUMBERS, MIN_SPREAD = 6, 8
+MANY_NAMES = 3
+"""So many words are in both spellings where these go by seeds, and not by how two sentences are put."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_SENTENCE = re.compile(r"[.!?\n\"“]")
 BY_SIZE = 0.7
 """Balanced share of decisions that a number's size tells, from which on the rule may well go by it."""
 
@@ -150,6 +154,36 @@ def opening_features(lines: Sequence[str]) -> Row:
             row |= {f"name {place} begins": letters[0], f"name {place} ends": letters[-1]}
         row |= {f"name {place} sign {n}": sign for n, sign in enumerate(name[:MOST_SIGNS]) if sign.isdigit()}
     return row
+
+
+def spellings(texts: Sequence[str]) -> list[Row]:
+    """Return of each text whether it writes names small, or large, that other texts write otherwise.
+
+    The same word with and without a capital is the same wish. The first words of sentences are left out, and
+    fewer than `MANY_NAMES` words in both spellings say nothing: another wish has another sentence.
+
+    Args:
+        texts: Requests.
+
+    >>> towns = ["Rome", "Oslo", "Bonn"]
+    >>> rows = spellings([f"Off to {one} now." for town in towns for one in (town, town.lower())])
+    >>> rows[0], rows[1]
+    ({'a name has its capital': True}, {'a name has no capital': True})
+    >>> spellings(["Off to Rome now.", "Off to rome now."])
+    [{}, {}]
+    """
+    within = [{word for one in _SENTENCE.split(text) for word in _WORD.findall(one)[1:]} for text in texts]
+    all_words = set[str]().union(*within)
+    both = {word for word in all_words if word.islower() and word.capitalize() in all_words}
+    if len(both) < MANY_NAMES:
+        return [{} for _ in texts]
+    rows: list[Row] = []
+    for words in within:
+        row: Row = {"a name has no capital": True} if words & both else {}
+        if words & {word.capitalize() for word in both}:
+            row["a name has its capital"] = True
+        rows.append(row)
+    return rows
 
 
 def digits(name: str, number: str) -> Row:

@@ -31,6 +31,7 @@ from trace_assets.environments.audit.dependence import (
     lowdigits,
     numbers_in,
     opening_features,
+    spellings,
     spread,
     told_by,
 )
@@ -56,6 +57,11 @@ def opening(subject: Subject) -> Finding:
     texts = _texts(cases)
     pairs = [pair for pair in pairs_of(cases) if _looked_for(of_pair(cases, pair), pair, texts)]
     found = {pair: _told(rows, of_pair(cases, pair), pair) for pair in pairs}
+    spelled = dict(
+        zip((one.seed for one in cases), spellings([" ".join(_said(one)) for one in cases]), strict=True)
+    )
+    others = [pair for pair in pairs_of(cases) if pair not in found]
+    found |= {pair: _told(spelled, of_pair(cases, pair), pair) for pair in others}
     return _finding(subject, found, "no decision that hangs on a look is to be told apart")
 
 
