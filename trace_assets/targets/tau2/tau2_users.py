@@ -51,7 +51,12 @@ class _Guarded:
 
 def model_user(options: Any, task: Any, tools: Any, seed: Any) -> Any:
     """Return tau2's own simulator on any OpenAI-compatible server."""
-    arguments: dict[str, Any] = {"temperature": float(options.get("user_temperature", 0.0)), "num_retries": 3}
+    arguments: dict[str, Any] = {
+        "temperature": float(options.get("user_temperature", 0.0)),
+        "num_retries": 3,
+        # A connection for each request: litellm would read what a server says beyond an answer as the next.
+        "extra_headers": {"Connection": "close"},
+    }
     model = str(options["user_model"])
     if options.get("user_base_url"):
         arguments["api_base"] = str(options["user_base_url"])

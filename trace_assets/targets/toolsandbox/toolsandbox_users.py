@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -26,6 +27,17 @@ END = "\n".join(
         "print(repr(call_end_response))",
     )
 )
+
+
+LARGEST = 32 << 20
+"""Bytes of an answer."""
+
+
+class _Stays(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the conversation and the key go where they were meant to go, or nowhere."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Leave it at the answer, which is an error then."""
 
 
 class UserFailed(Exception):
@@ -137,13 +149,16 @@ class ModelUser(OpenAIAPIUser):  # type: ignore[misc]
             body["tools"] = openai_tools
         answer = self._post(json.dumps(body).encode())
         try:
-            said = answer["choices"][0]["message"]
+            if answer.get("error"):
+                raise ServerGone(f"the user simulator's server failed ({str(answer['error'])[:300]})")
+            [choice] = answer["choices"]
+            said = choice["message"]
             for call in said.get("tool_calls") or ():
                 self._calls += 1
                 # Ids become names of Python variables in the sandbox.
                 call["id"], call["type"] = f"call_user_{self._calls}", "function"
             said["tool_calls"] = said.get("tool_calls") or None
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise UserFailed(f"its server's answer is no chat completion ({type(error).__name__})") from error
         if said["tool_calls"] is None and not (said.get("content") or "").strip():
             raise UserFailed("it said nothing")
@@ -162,13 +177,16 @@ class ModelUser(OpenAIAPIUser):  # type: ignore[misc]
         for attempt in range(TRIES):
             request = urllib.request.Request(url, data=body, headers=headers)
             try:
-                with urllib.request.urlopen(request, timeout=seconds) as reply:
-                    return json.loads(reply.read())
+                with urllib.request.build_opener(_Stays).open(request, timeout=seconds) as reply:
+                    answer = reply.read(LARGEST + 1)
+                if len(answer) > LARGEST:
+                    raise ValueError(f"an answer of more than {LARGEST >> 20} MiB")
+                return json.loads(answer)
             except urllib.error.HTTPError as error:
                 said = f"HTTP {error.code}: {error.read(300).decode('utf-8', 'replace')}"
                 if error.code < 500 and error.code != 429:
                     break
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
                 said = f"{type(error).__name__}: {error}"
             time.sleep(0.2 * (attempt + 1))
         raise ServerGone(f"the user simulator's server at {url} failed ({said[:300]})")
