@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -51,14 +52,22 @@ LONGEST_BATCH = 120
 def batch_named(name: str) -> str:
     """Return a name as batches are called; a long one is cut, and told apart by a hash of the whole.
 
-    >>> batch_named("a b/c"), batch_named("_a_"), batch_named("é"), len(batch_named("x" * 999))
+    So is one in letters that a batch's name cannot have: else all files of other scripts were one batch.
+
+    >>> batch_named("a b/c"), batch_named("_a_"), batch_named("…"), len(batch_named("x" * 999))
     ('a-b-c', 'a_', 'file', 120)
+    >>> batch_named("run é"), batch_named("run e\u0301"), batch_named("run è"), batch_named("運行")
+    ('run-9f54bf04', 'run-9f54bf04', 'run-2328ca32', 'file-83e6a478')
     """
     # No partition of a table begins with a mark.
     batch = re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-").lstrip("-_") or "file"
-    if len(batch) <= LONGEST_BATCH:
+    whole = unicodedata.normalize("NFC", name)  # some file systems keep letters and their marks apart
+    others = any(one.isalnum() and not one.isascii() for one in whole)
+    if len(batch) <= LONGEST_BATCH and not others:
         return batch
-    mark = hashlib.sha256(batch.encode()).hexdigest()[:8]
+    mark = hashlib.sha256((whole if others else batch).encode("utf-8", "replace")).hexdigest()[:8]
+    if others:
+        batch = re.sub(r"[^A-Za-z0-9_-]+", "-", whole).strip("-").lstrip("-_") or "file"
     return f"{batch[: LONGEST_BATCH - 9]}-{mark}"
 
 

@@ -382,7 +382,8 @@ def _parts(
         if where is not None:
             first = prints.get(item.trajectory_id)
             same = None if first is None else first == mark
-            yield repeated(item.trajectory_id, path, where, same)
+            numbered = item.trajectory_id.removeprefix(f"{item.task_batch}/").isdecimal()
+            yield repeated(item.trajectory_id, path, where, same, numbered=numbered)
             continue
         seen[item.trajectory_id], prints[item.trajectory_id] = item.source, mark
         taken = weight(item)

@@ -247,13 +247,16 @@ def _task_name(row: Mapping[str, Any]) -> str:
 
 
 def _date(value: Any) -> str | None:
-    """Return when it began; numbers are seconds, or thousandths, since 1970.
+    """Return when it began; numbers are seconds since 1970, or thousandths, millionths, billionths of them.
 
     >>> _date("2026-11-26"), _date(1700000000), _date(1700000000500), _date(5)
     ('2026-11-26', '2023-11-14T22:13:20+00:00', '2023-11-14T22:13:20.500000+00:00', None)
+    >>> _date(1700000000500000000), _date(10**400)
+    ('2023-11-14T22:13:20.500000+00:00', None)
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = value / 1000 if value >= _THOUSANDTHS else value
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e20:
+        parts = next((n for least, n in ((1e17, 1e9), (1e14, 1e6), (_THOUSANDTHS, 1e3)) if value >= least), 1)
+        seconds = value / parts
         if _EARLIEST <= seconds < _THOUSANDTHS:
             return datetime.fromtimestamp(seconds, UTC).isoformat()
     return _text(value)

@@ -107,12 +107,17 @@ _TRUTHS: Mapping[str, bool] = {"true": True, "false": False, "1": True, "0": Fal
 
 def _number(reward: Any) -> Any:
     """Return a reward that stands there as text as what the text says, where it says a number or a truth."""
-    if not isinstance(reward, str):
-        return reward
-    try:
-        return float(reward)
-    except ValueError:
-        return {"true": True, "false": False}.get(reward.strip().lower(), reward)
+    if isinstance(reward, str):
+        try:
+            return float(reward)
+        except ValueError:
+            return {"true": True, "false": False}.get(reward.strip().lower(), reward)
+    if isinstance(reward, int) and not isinstance(reward, bool):
+        try:
+            float(reward)
+        except OverflowError:  # JSON knows longer numbers
+            return math.inf if reward > 0 else -math.inf
+    return reward
 
 
 def _verdict(success: Any) -> bool | None:

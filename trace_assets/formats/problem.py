@@ -21,6 +21,7 @@ Kind = Literal[
     "broken_off",  # the file ends too early or is damaged
     "duplicate",  # the same trajectory again
     "held",  # another batch has it already
+    "judged_anew",  # it has another verdict than when it was read before
     "other_task",  # a task of the same name reads otherwise
     "policies_alike",  # two policies whose names differ in capitals or blanks alone
     "unknown_format",  # not a file that can be read
@@ -96,13 +97,29 @@ def counted_kinds(problems: Iterable[Problem]) -> str:
     return ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
 
 
-def repeated(name: str, path: Path, where: str, same: bool | None, position: str = "") -> Problem:
-    """Tell of a trajectory that was read before; `same`: whether its content is, None when not compared."""
+def repeated(
+    name: str, path: Path, where: str, same: bool | None, position: str = "", *, numbered: bool = False
+) -> Problem:
+    """Tell of a trajectory that was read before.
+
+    Args:
+        name: Its id.
+        path: The file in which it stands again.
+        where: Where it was read first.
+        same: Whether its content is; None when it was not compared.
+        position: Where in the file.
+        numbered: Its id is the place in its file, so that it is surely another one.
+    """
     if where.startswith("batch "):
-        message = f"trajectory '{name}' is held by {where} already and stays there"
+        message = f"trajectory '{name}' is held by {where} already and stays there; to have this one "
+        message += "instead, take that batch out first (`trace ingest --remove`)"
         return Problem(path=str(path), position=position, message=message, severity="notice", kind="held")
     content = {True: "the same", False: "with other content", None: "not compared"}[same]
     message = f"the trajectory '{name}' occurs twice ({content}, first in {where}); only the first is kept"
+    if numbered and same is None:
+        message += (
+            "; files that are called alike are one batch and number their runs alike: rename one of them"
+        )
     severity: Literal["error", "notice"] = "notice" if same else "error"
     return Problem(path=str(path), position=position, message=message, severity=severity, kind="duplicate")
 

@@ -31,7 +31,7 @@ from trace_assets.formats.verdict_table import is_verdict_table, why_no_table
 from trace_assets.formats.verifiers import VerifiersImporter
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, with_line_ends
-from trace_assets.untrusted.json_text import other_encoding
+from trace_assets.untrusted.json_text import other_encoding, whole_pairs
 
 HEAD_BYTES = 65_536
 """How much of a file `sniff` is shown."""
@@ -109,7 +109,7 @@ def choose(path: Path, format: str = "auto") -> Importer | Problem:
         message = "it is a pipe, socket or device and not a file; save what it gives in a file first"
         return Problem(path=str(path), message=message, kind="unreadable")
     with path.open("rb") as stream:
-        head = with_line_ends(stream.read(HEAD_BYTES).removeprefix(BOM))
+        head = whole_pairs(with_line_ends(stream.read(HEAD_BYTES).removeprefix(BOM)))
     fitting = named or [one for one in IMPORTERS[:-1] if one.sniff(path, head)]
     fitting = fitting or [one for one in IMPORTERS[-1:] if one.sniff(path, head)]
     if len(fitting) > 1:

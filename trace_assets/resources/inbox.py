@@ -184,6 +184,19 @@ def lacking(earlier: Store, new: Store, batch: str, *, same_file: bool) -> Lacki
     return Lacking(gone, said[0].height - same.height, sources)
 
 
+def judged_otherwise(earlier: Store, new: Store) -> list[str]:
+    """Return the ids of the trajectories that a batch holds with another verdict than a new one."""
+    if not (earlier.has(TrajectoryHead) and new.has(TrajectoryHead)):
+        return []
+    verdicts = [
+        store.scan(TrajectoryHead).select("trajectory_id", "success", "reward") for store in (earlier, new)
+    ]
+    both = verdicts[0].join(verdicts[1], on="trajectory_id", suffix="_now")
+    same = [pl.col(name).eq_missing(pl.col(f"{name}_now")) for name in ("success", "reward")]
+    other = both.filter(~pl.all_horizontal(same))
+    return sorted(other.select("trajectory_id").collect()["trajectory_id"])
+
+
 def sources_of(store: Store) -> list[Path]:
     """Return the files that a batch came from, as far as they are still there."""
     named = _heads(store)["source_uri"].drop_nulls().unique().sort()

@@ -21,6 +21,7 @@ from trace_assets.resources.inbox import (
     batch_problem,
     batches,
     inbox,
+    judged_otherwise,
     lacking,
     laid_version,
     played_here,
@@ -151,7 +152,11 @@ def _ingest(study: Study, paths: Sequence[Path], format: str, again: bool) -> In
             with suppress(InputError):  # of a damaged batch: whoever looks at the files is told
                 for problem in policies_alike(laid, outcome.new, rest[0]):
                     outcome.problems.add(problem)
-        own = [problem for problem in outcome.problems if problem.path not in outcome.skipped]
+        own = [
+            problem
+            for problem in outcome.problems
+            if problem.path not in outcome.skipped and problem.kind != "judged_anew"
+        ]
         absolute = [
             problem.model_copy(update={"path": str(Path(problem.path).absolute())}) for problem in own
         ]
@@ -238,6 +243,8 @@ def _lay_all(
         try:
             same_file = all(files.had_bytes(path) for path in given)
             place = next((_place_of_batch(path) for path in given if not stands_alone(path)), None)
+            spool.finish()
+            judged = _judged_otherwise(study, batch, spool.store)
             is_new = _lay(study, batch, spool, folder / batch, again, same_file, place)
         except _Held as refused:
             for path in [refused.folder] if refused.folder else given:
@@ -245,10 +252,24 @@ def _lay_all(
             continue
         for problem in spool.problems:
             outcome.problems.add(problem)
+        if judged:
+            message = (
+                f"{len(judged):,} of its trajectories have another verdict than when they were ingested "
+                f"before, such as '{judged[0]}'; the new one counts"
+            )
+            outcome.problems.add(
+                Problem(path=str(given[0]), message=message, severity="notice", kind="judged_anew")
+            )
         counts = outcome.new if is_new else outcome.unchanged
         counts[batch] = spool.n_trajectories
         outcome.messages[batch] = spool.n_messages
     files.remember(study.home.inbox, read, outcome.problems)
+
+
+def _judged_otherwise(study: Study, batch: str, new: Store) -> list[str]:
+    folder = study.home.inbox / batch
+    there = folder.is_dir() and not batch_problem(folder)
+    return judged_otherwise(inbox(study, batch), new) if there else []
 
 
 def _find_tasks(study: Study, read: Loaded) -> None:

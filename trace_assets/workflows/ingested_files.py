@@ -85,7 +85,8 @@ class IngestedFiles:
             shared = any(
                 batch in other for key, other in read.gave.items() if key != name for batch in batches
             )
-            own = [problem for problem in problems if problem.path == name]
+            # What was judged anew is news once.
+            own = [one for one in problems if one.path == name and one.kind != "judged_anew"]
             # What was held by others, or too large for the memory of that day, may be taken another time.
             if shared or not batches or any(problem.kind in ("held", "too_large") for problem in own):
                 continue
