@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from trace_assets.code_versions import DECIDED_BY, code_version
-from trace_assets.store.saved_queries import ready_queries
+from trace_assets.store.views import ready_queries
 
 pytestmark = pytest.mark.skipif(
     find_spec("setuptools") is None or find_spec("pip") is None,
@@ -94,8 +94,8 @@ def test_from_an_empty_folder_it_finds_its_queries_its_worker_and_the_same_versi
     code = (
         "import json, trace_assets as t\n"
         "from trace_assets.code_versions import DECIDED_BY, code_version\n"
-        "from trace_assets.sandbox.settings_of_containers import folder, worker_hash\n"
-        "from trace_assets.store.saved_queries import ready_queries, sql_folder\n"
+        "from trace_assets.sandbox.config import folder, worker_hash\n"
+        "from trace_assets.store.views import ready_queries, sql_folder\n"
         "print(json.dumps([t.__file__, str(folder()), str(sql_folder()), worker_hash(), "
         "list(ready_queries()), len(list((sql_folder() / 'views').glob('*.sql'))), "
         "{n: code_version(n) for n in DECIDED_BY}]))"
@@ -104,8 +104,8 @@ def test_from_an_empty_folder_it_finds_its_queries_its_worker_and_the_same_versi
     said = json.loads(run(tmp_path, "-c", code, PYTHONPATH=str(installed)))
     assert said[:3] == [str(here / "__init__.py"), str(here / "sandboxes"), str(here / "sql")]
 
-    from trace_assets.sandbox.settings_of_containers import worker_hash
-    from trace_assets.store.saved_queries import sql_folder
+    from trace_assets.sandbox.config import worker_hash
+    from trace_assets.store.views import sql_folder
 
     assert said[3] == worker_hash()
     assert said[4] == list(ready_queries()) != []

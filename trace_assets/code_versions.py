@@ -52,7 +52,12 @@ _WORKER = ("__main__", "leaf", "machine", "modules", "supervisor", "vdso", "wire
 _PROMPTS = "diagnosis/llm/prompts"
 _SHARED = (
     *("diagnosis.llm.request", "diagnosis.llm.transcript"),
-    *("diagnosis.llm.context", "diagnosis.llm.reading", "diagnosis.llm.spelling", "diagnosis.llm.json_reply"),
+    *(
+        "diagnosis.llm.request",
+        "diagnosis.llm.reading",
+        "diagnosis.llm.json_reply",
+        "diagnosis.llm.json_reply",
+    ),
     *(f"{_PROMPTS}/{name}.md" for name in ("repair", "transcript", "context")),
 )
 _DETECTORS = ("diagnosis.detector_analyst", "diagnosis.detectors", "diagnosis.candidates")
@@ -76,8 +81,8 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
         "assets.triage:triage_batch",
         *(f"{_PROMPTS}/{name}.md" for name in ("triage", "triage_ask", "context", "transcript")),
     ),
-    "suspect_tasks": ("assets.suspect_tasks:write_suspects",),
-    "lucky_passes": ("assets.suspect_tasks:write_lucky",),
+    "suspect_tasks": ("assets.triage:write_suspects",),
+    "lucky_passes": ("assets.triage:write_lucky",),
     "capability_dictionary": ("assets.capability_dictionary:discover", *_DETECTORS, *_DISCOVERY),
     "batch_capabilities": ("assets.labels:write_batch_capabilities",),
     "labels": ("assets.labels:label_batch", *_DETECTORS, *_LABELLING),
@@ -92,13 +97,13 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "capability_spec": ("assets.selected_capabilities:write_spec",),
     "failure_causes": ("assets.failure_causes:write_causes",),
     "stability": ("assets.stability:estimate_stability", "diagnosis.detectors"),
-    "policy_contrast": ("assets.policy_contrast:contrast_policies",),
-    "drift": ("assets.policy_contrast:write_drift",),
+    "policy_contrast": ("assets.contrast:contrast_policies",),
+    "drift": ("assets.contrast:write_drift",),
     "target_contract": ("assets.target_contract:write_contracts", "environments.contract"),
     "decision_patterns": ("assets.target_contract:write_decision_patterns",),
     "environment": ("environments.templates", "environments.writers", "diagnosis.llm.transcript"),
     "environment_audit": (
-        *(f"sandbox.{name}" for name in ("config", "settings_of_containers", "protocol", "session")),
+        *(f"sandbox.{name}" for name in ("config", "protocol", "session")),
         *("environments.audit", *_SEEDED),
         *(f"sandboxes/{name}" for name in ("seccomp.json", "Dockerfile")),
         *(f"sandboxes/worker/{name}.py" for name in _WORKER),
@@ -126,7 +131,7 @@ DECIDED_BY: Mapping[str, tuple[str, ...]] = {
     "routing": ("assets.routing:write_routing", "routing"),
     "adapter_validation": (*_PLAYED, "assets.adapter_validation:validate_adapters", "evaluation"),
     "round_agent": ("assets.rounds:write_round_agent", "training.composition:merge_agent"),
-    "rounds": ("assets.rounds:write_rounds", "evaluation.rounds:why_last"),
+    "rounds": ("assets.rounds:write_rounds", "evaluation.choice:why_last"),
     "evaluation": (*_PLAYED, "assets.evaluation:write_evaluation", "evaluation"),
     "composition_choice": ("assets.composition_choice:write_choice",),
     "report": ("assets.report", "report"),

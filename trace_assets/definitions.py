@@ -15,8 +15,8 @@ from trace_assets.orchestration.declarations import note_down, recalled
 from trace_assets.study import Study
 
 ASSETS = (
-    *("base_model", "trajectories", "triage", "suspect_tasks", "capability_dictionary", "labels", "contrast"),
-    *("selected_capabilities", "failure_causes", "stability", "policy_contrast", "target_contract"),
+    *("base_model", "trajectories", "triage", "capability_dictionary", "labels", "contrast"),
+    *("selected_capabilities", "failure_causes", "stability", "target_contract"),
     *("environment", "environment_audit", "environment_verdict", "pilot", "interference", "adapter"),
     *("joint_adapters", "learnability", "routing", "consolidated", "rounds", "adapter_validation"),
     *("evaluation", "composition_choice", "report"),

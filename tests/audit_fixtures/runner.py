@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from tests.audit_fixtures.broken import ANIMALS
 from tests.audit_fixtures.broken_environment import Animal, sound_names, sound_source
-from trace_assets.environments.audit.adversarial import messy, say
+from trace_assets.environments.audit.adversarial import messy
 from trace_assets.environments.audit.battery import audit
 from trace_assets.environments.audit.check import MAX_TURNS, Sizes
-from trace_assets.environments.audit.scripted_rollouts import Action, Probe
+from trace_assets.environments.audit.scripted_rollouts import Action, Probe, say
 from trace_assets.environments.audit.severity import RULES, SEVERITIES, Rules
 from trace_assets.environments.contract.description import TargetContract, extract_contract
 from trace_assets.environments.contract.protocol import Reference
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Environment, EnvironmentCheck, Message
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.sandbox import SandboxedEnvironment, SandboxPool
 from trace_assets.sandbox.config import BARE, EVERYWHERE, Conditions
 from trace_assets.sandbox.sandbox import Sandbox

@@ -35,8 +35,8 @@ from trace_assets.evaluation.choice import choose, sentence
 from trace_assets.records import Adapter, Evaluation, Label, RoutingTrial, Split, Task, TrajectoryHead, Triage
 from trace_assets.resources.policy import base_checkpoint, base_folder
 from trace_assets.routing.classifier import fit_classifier
+from trace_assets.routing.router import candidate_sets, members_of, set_name, sets_of, within
 from trace_assets.routing.scores import examples_of_trials, routing_trials
-from trace_assets.routing.sets import candidate_sets, members_of, set_name, sets_of, within
 from trace_assets.settings import EvaluationSection, Targets, Training
 from trace_assets.stats.paired import compare
 from trace_assets.store.content import text_version

@@ -20,11 +20,12 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tests.formats.reading import Imported, read_trajectories
+from trace_assets.diagnosis.attribution.case import Known
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.expected.facts import Facts
 from trace_assets.diagnosis.label_matrix import LabelMatrix
-from trace_assets.diagnosis.triage import Known, triage
+from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Task, Trajectory
 from trace_assets.settings import ContrastSection, Discovery
 

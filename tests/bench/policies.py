@@ -26,7 +26,8 @@ import numpy as np
 from trace_assets.errors import TraceError, Unavailable
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import Task
-from trace_assets.rollouts.runner import Rollout, Trial, roll_out
+from trace_assets.rollouts.episode import Rollout, Trial
+from trace_assets.rollouts.runner import roll_out
 from trace_assets.serving.server import ModelServer
 from trace_assets.settings import Targets
 from trace_assets.stats.paired import Comparison, compare

@@ -18,7 +18,7 @@ from trace_assets.cli.main import main
 from trace_assets.definitions import build
 from trace_assets.orchestration import jobs
 from trace_assets.orchestration.instance import prepare_instance
-from trace_assets.sandbox import SandboxConfig, SandboxUnavailable, backend
+from trace_assets.sandbox import SandboxConfig, SandboxUnavailable, pool
 from trace_assets.settings import Settings, load_settings
 from trace_assets.settings.training import SandboxSection
 from trace_assets.store.history import record
@@ -46,7 +46,7 @@ def command(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def unavailable(_: object) -> Any:
         raise SandboxUnavailable("no sandbox can be had here")
 
-    monkeypatch.setattr(backend, "make_backend", unavailable)
+    monkeypatch.setattr(pool, "make_backend", unavailable)
     monkeypatch.setattr(tables, "print_everything", lambda *_: None)
     monkeypatch.setenv("TRACE_HOME", str(finished))
     monkeypatch.chdir(tmp_path)

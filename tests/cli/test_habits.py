@@ -23,10 +23,9 @@ from tests.orchestration.simulations import simulation_file
 from trace_assets.cli import loudness
 from trace_assets.cli.commands import COMMANDS
 from trace_assets.cli.diagnosis import _print
-from trace_assets.cli.lazy import LazyCommand, _leaves
+from trace_assets.cli.lazy import LazyCommand, _leaves, study_above
 from trace_assets.cli.loudness import Loudness, heartbeat
 from trace_assets.cli.main import app
-from trace_assets.cli.study_folder import study_above
 from trace_assets.errors import InputError
 from trace_assets.records import PolicyContrast
 from trace_assets.store.names import chosen_name

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from trace_assets.policies.protocol import Conversation, Policy, Reply
 from trace_assets.records import Task, Trajectory
+from trace_assets.rollouts.episode import Trial
 from trace_assets.rollouts.parallel import Make, run_parallel
-from trace_assets.rollouts.runner import Journal, Trial
+from trace_assets.rollouts.runner import Journal
 from trace_assets.targets.protocol import Target
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "rollouts"))

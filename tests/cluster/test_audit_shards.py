@@ -12,8 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "environments"))
 from served_door import ROLLOUTS, SEEDS, Knowing, audit_door, audit_elsewhere, door_study
 
-from trace_assets.orchestration.pool import SANDBOX, Needs, Pool
-from trace_assets.orchestration.worker_pool import WorkerPool
+from trace_assets.orchestration.worker_pool import SANDBOX, Needs, Pool, WorkerPool
 from trace_assets.rollouts.parallel import FEWEST
 from trace_assets.settings.operation import Cluster
 

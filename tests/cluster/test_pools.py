@@ -16,8 +16,7 @@ import pytest
 from calls import a_lock, answer, fail, wait_for
 
 from trace_assets.errors import Unavailable
-from trace_assets.orchestration.pool import SANDBOX, Needs, Pool, WorkerDied, needs_of
-from trace_assets.orchestration.worker_pool import WorkerPool
+from trace_assets.orchestration.worker_pool import SANDBOX, Needs, Pool, WorkerDied, WorkerPool, needs_of
 from trace_assets.settings.operation import Cluster
 
 Open = Callable[[int], Pool]

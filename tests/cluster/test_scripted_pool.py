@@ -14,10 +14,9 @@ from homes import made_how_often, simulation_files
 
 from trace_assets.definitions import build
 from trace_assets.orchestration.instance import prepare_instance, register_batches
-from trace_assets.orchestration.pool import Needs
 from trace_assets.orchestration.sync import sync
 from trace_assets.orchestration.sync_run import Synced
-from trace_assets.orchestration.worker_pool import WorkerDied
+from trace_assets.orchestration.worker_pool import Needs, WorkerDied
 from trace_assets.store import Home
 from trace_assets.store.item_locks import mark_due
 from trace_assets.study import SETTINGS_VARIABLE, Study

@@ -13,8 +13,7 @@ import pytest
 from calls import open_nothing, open_with_another, play_divided, wait_for
 
 from trace_assets.errors import InputError
-from trace_assets.orchestration.pool import Pool
-from trace_assets.orchestration.worker_pool import WorkerPool
+from trace_assets.orchestration.worker_pool import Pool, WorkerPool
 from trace_assets.records import Trajectory
 from trace_assets.settings.operation import Cluster
 

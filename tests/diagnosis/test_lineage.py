@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Proposal
-from trace_assets.diagnosis.detectors.lineage import CHILDREN, joined, label_with, parents, part_lacking
+from trace_assets.diagnosis.detectors.protocol import CHILDREN, joined, label_with, parents, part_lacking
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.label_matrix import LACKING, MISSING, NA, NO_EVIDENCE, PRESENT, LabelMatrix
 from trace_assets.diagnosis.thresholds import alone

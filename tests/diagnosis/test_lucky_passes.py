@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.diagnosis.test_expected import CANCEL, run, task, want
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.expected.doubts import lucky_passes
 from trace_assets.diagnosis.expected.facts import Facts
-from trace_assets.diagnosis.expected.lucky import lucky_passes
 from trace_assets.records import LuckyPass, SuspectTask, Task, Trajectory
 from trace_assets.settings import Discovery
 

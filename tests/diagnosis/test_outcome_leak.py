@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trace_assets.diagnosis.contrast import contrast
-from trace_assets.diagnosis.empty_contrast import outcome_leak, unread_labels
+from trace_assets.diagnosis.leak import outcome_leak, unread_labels
 from trace_assets.diagnosis.selection import select
 from trace_assets.records import Contrast, Label, Triage
 from trace_assets.settings import ContrastSection, Selection

@@ -33,7 +33,8 @@ from trace_assets.records import (
     Trajectory,
     Verdict,
 )
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.settings import ContrastSection, Selection, Targets
 from trace_assets.targets.embedded.demonstrations import mistaken
 from trace_assets.targets.embedded.desk import case_of, look_up, solve

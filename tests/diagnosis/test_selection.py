@@ -10,8 +10,8 @@ import pytest
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.cover import Cover
-from trace_assets.diagnosis.empty_contrast import empty_contrast
 from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.leak import empty_contrast
 from trace_assets.diagnosis.selection import expected_cost, luck, select, select_matrix
 from trace_assets.diagnosis.thresholds import is_promising, more_tasks, shortcoming
 from trace_assets.records import (

@@ -12,7 +12,7 @@ from tests.simulations.page import Results, page_text, pooled, write_page
 from tests.simulations.power import Picked, Reached, pick
 from tests.simulations.repeat import FIGURES, Outcome, Share, Timing, repeat, true_figures
 from tests.simulations.world import WORLDS, Planted, World, draw
-from trace_assets.diagnosis.empty_contrast import empty_contrast
+from trace_assets.diagnosis.leak import empty_contrast
 from trace_assets.settings import ContrastSection
 from trace_assets.stats.power import GapDesign, gap_power
 

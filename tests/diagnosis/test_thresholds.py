@@ -10,8 +10,8 @@ import pytest
 from tests.diagnosis.test_selection import PASSED, decide, study
 from trace_assets.diagnosis.contrast import contrast
 from trace_assets.diagnosis.cover import Cover
-from trace_assets.diagnosis.empty_contrast import empty_contrast
 from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.leak import empty_contrast
 from trace_assets.diagnosis.selection import expected_cost, select, select_matrix
 from trace_assets.diagnosis.thresholds import shortcoming
 from trace_assets.records import Capability, Contrast

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from trace_assets.diagnosis.triage import SECOND_LOOK, Ruling, fault_shares, triage
+from trace_assets.diagnosis.attribution.case import Ruling
+from trace_assets.diagnosis.triage import SECOND_LOOK, fault_shares, triage
 from trace_assets.records import Check, Fault, Message, ToldTask, ToolCall, Trajectory, Triage
 
 OFFER = Message(role="assistant", content="I will cancel order K4821. Would you like me to go on?")

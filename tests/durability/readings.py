@@ -15,8 +15,7 @@ from trace_assets.environments.contract.description import read_description
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Adapter, BaseCheckpoint
 from trace_assets.resources.inbox import batch_store, batches
-from trace_assets.resources.model_files import files_in, whole_adapter, whole_router
-from trace_assets.resources.policy import base_folder
+from trace_assets.resources.policy import base_folder, files_in, whole_adapter, whole_router
 from trace_assets.rollouts.runner import Journal
 from trace_assets.store.lines import unsealed
 from trace_assets.store.warehouse import Warehouse

@@ -27,8 +27,7 @@ from trace_assets.records import (
     Triage,
 )
 from trace_assets.report.data import gather
-from trace_assets.resources.model_files import whole_adapter
-from trace_assets.resources.policy import base_folder
+from trace_assets.resources.policy import base_folder, whole_adapter
 from trace_assets.store.manifest import MANIFEST, manifest_of
 from trace_assets.store.presence import withdraw
 from trace_assets.store.warehouse import Warehouse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trace_assets.evaluation.rounds import choose_agent, why_last
+from trace_assets.evaluation.choice import choose_agent, why_last
 from trace_assets.records import Evaluation
 
 TASKS = 40

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.quick import examples
-from trace_assets.formats.action_text import call_in
+from trace_assets.formats.agent_steps import call_in
+from trace_assets.formats.envelope import turns_in
 from trace_assets.formats.problem import Problem
-from trace_assets.formats.react_text import turns_in
 from trace_assets.formats.registry import choose
 from trace_assets.records import Trajectory
 

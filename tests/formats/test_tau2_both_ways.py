@@ -14,10 +14,9 @@ import pytest
 from tests.formats.reading import read_trajectories
 from tests.formats.test_streaming import by_parts
 from tests.formats.test_tau2 import content, simulation, write
-from trace_assets.formats import tau2_columns, tau2_parsing, tau2_parts
+from trace_assets.formats import tau2_columns, tau2_file, tau2_parts
 from trace_assets.formats.json_array import Span
-from trace_assets.formats.problem import Problem
-from trace_assets.formats.reading import Part
+from trace_assets.formats.problem import Part, Problem
 from trace_assets.formats.tau2 import open_tau2
 from trace_assets.records import CheckRow, MessageRow, Task, Trajectory, TrajectoryHead
 from trace_assets.store.trajectories import read_trajectories as read_stored
@@ -396,7 +395,7 @@ def test_more_than_may_be_is_refused_by_both_ways(
     def said(messages: int = 1, **more: Any) -> list[dict[str, Any]]:
         return [{"role": "assistant", "content": "x", **more}] * messages
 
-    for module in (tau2_parsing, tau2_columns):
+    for module in (tau2_file, tau2_columns):
         monkeypatch.setattr(module, limit, 3)
     rows = [simulation(n, messages=said(**given)) for n, given in enumerate([within, beyond])]
     found, (problem,) = both(tmp_path, *rows)

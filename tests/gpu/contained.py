@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.training import word_target
-from trace_assets.orchestration.remote.process import OnPoint, answer
+from trace_assets.orchestration.remote.process import answer
+from trace_assets.training.plan import OnPoint
 
 
 def work(request: dict[str, Any], on_point: OnPoint) -> dict[str, Any] | None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from simulations import simulation_file
 
 from trace_assets.assets.capability_dictionary import discover
+from trace_assets.assets.contrast import newest_batches, write_drift
 from trace_assets.assets.labels import label_batch, write_batch_capabilities
-from trace_assets.assets.policy_contrast import newest_batches, write_drift
 from trace_assets.assets.trajectories import write_batch, write_tasks
 from trace_assets.assets.triage import triage_batch
 from trace_assets.diagnosis.stability import change, drift, simultaneous_confidence

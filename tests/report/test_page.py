@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tests.untrusted.test_printable import HOSTILE as STEERING
 from tests.untrusted.test_printable import STEERS
-from trace_assets.diagnosis.empty_contrast import empty_contrast
+from trace_assets.diagnosis.leak import empty_contrast
 from trace_assets.records import Capability, CompositionChoice, MessageRow, ProposedFinding, ToolCall
 from trace_assets.report.data import ReportData, Sample
 from trace_assets.report.headline import headline

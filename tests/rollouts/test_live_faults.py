@@ -18,7 +18,8 @@ from tests.rollouts.library_server import MODEL, LibraryServer
 from trace_assets.errors import Unavailable
 from trace_assets.policies.openai_server import OpenAIPolicy
 from trace_assets.records import Split, Trajectory
-from trace_assets.rollouts.runner import Journal, Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import Journal, run_rollouts
 from trace_assets.store.manifest import MANIFEST
 from trace_assets.system.machine import free_port
 from trace_assets.targets.process.target import ProcessConfig, ProcessTarget

@@ -6,8 +6,9 @@ import pytest
 from counting_target import CountingTarget, obeying, open_and_die, open_both, open_broken
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.rollouts.episode import Trial
 from trace_assets.rollouts.parallel import run_parallel
-from trace_assets.rollouts.runner import Journal, Trial, run_rollouts
+from trace_assets.rollouts.runner import Journal, run_rollouts
 
 
 def test_processes_play_what_one_would(tmp_path: Path) -> None:

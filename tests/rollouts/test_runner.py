@@ -12,7 +12,8 @@ from tests.scripted_policies import ScriptedPolicy, always_say, replay
 from trace_assets.errors import InputError, TraceError, Unavailable
 from trace_assets.policies.protocol import Conversation, Reply
 from trace_assets.records import Message, ToolCall, Trajectory
-from trace_assets.rollouts.runner import Journal, Trial, roll_out, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import Journal, roll_out, run_rollouts
 
 
 def trials(target: CountingTarget, n: int = 40) -> list[Trial]:

@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 
 from trace_assets.errors import InputError
 from trace_assets.records import NO_ADAPTER, Route
-from trace_assets.routing.router import called_for
-from trace_assets.routing.sets import candidate_sets, members_of, needed, set_name, sets_of, within
+from trace_assets.routing.router import (
+    called_for,
+    candidate_sets,
+    members_of,
+    needed,
+    set_name,
+    sets_of,
+    within,
+)
 
 SHARES = st.lists(st.floats(0, 1), min_size=2, max_size=5).filter(lambda values: sum(values) > 0.01)
 

@@ -18,10 +18,10 @@ from trace_assets.sandbox import (
     open_pool,
     replay,
 )
-from trace_assets.sandbox.backend import make_backend
+from trace_assets.sandbox.config import compile_profile
+from trace_assets.sandbox.pool import make_backend
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.session import Session
-from trace_assets.sandbox.settings_of_containers import compile_profile
 
 Act = Callable[..., dict[str, object]]
 Hostile = Callable[[str, str], str]

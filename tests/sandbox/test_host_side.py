@@ -20,7 +20,7 @@ from trace_assets.sandbox import (
     SandboxConfig,
     SandboxError,
     SandboxUnavailable,
-    settings_of_containers,
+    config,
 )
 from trace_assets.sandbox.channel import Closed, SocketChannel
 from trace_assets.sandbox.config import CLOCK
@@ -31,7 +31,7 @@ from trace_assets.sandbox.sandbox import Sandbox, died, interpret
 HELLO = {
     "hello": "trace-sandbox",
     "protocol": PROTOCOL_VERSION,
-    "worker": settings_of_containers.worker_hash(),
+    "worker": config.worker_hash(),
     "python": "3.11.9",
 }
 HELD = {"sealed": True, "clock": "fixed"}

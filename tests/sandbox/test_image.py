@@ -9,8 +9,8 @@ import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable
 from trace_assets.sandbox import image as images
+from trace_assets.sandbox.config import sandbox_version
 from trace_assets.sandbox.docker import DockerBackend
-from trace_assets.sandbox.settings_of_containers import sandbox_version
 
 
 def test_the_version_changes_with_everything_that_decides_behaviour() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from trace_assets.environments.audit.static import ALLOWED_IMPORTS
-from trace_assets.sandbox import Died, ProtocolError, SandboxPool, SandboxUnavailable, settings_of_containers
+from trace_assets.sandbox import Died, ProtocolError, SandboxPool, SandboxUnavailable, config
 from trace_assets.sandbox.config import CLOCK, Conditions
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
 from trace_assets.sandbox.selftest.scenarios import curious as curious_source
@@ -204,7 +204,7 @@ def test_a_sandbox_that_cannot_hold_its_episodes_is_not_used(
 
 
 def worker_module(name: str) -> ModuleType:
-    folder = settings_of_containers.folder() / "worker"
+    folder = config.folder() / "worker"
     sys.path.insert(0, str(folder))
     try:
         spec = importlib.util.spec_from_file_location(f"worker_{name}", folder / f"{name}.py")

@@ -20,7 +20,8 @@ from trace_assets.resources.sandbox import (
     recomputed_figures,
     training_target,
 )
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.sandbox import (
     ProtocolError,
     SandboxConfig,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tests.quick import one_of_each
 from trace_assets.cli.main import app
 from trace_assets.sandbox import SandboxConfig, SandboxUnavailable, open_pool
-from trace_assets.sandbox.backend import REQUIRE_DOCKER, make_backend
+from trace_assets.sandbox.pool import REQUIRE_DOCKER, make_backend
 
 
 def test_nothing_else_is_taken_where_docker_is_required(

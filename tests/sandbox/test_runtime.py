@@ -8,10 +8,9 @@ import pytest
 
 from trace_assets.resources.sandbox import sandbox_config
 from trace_assets.sandbox import SandboxUnavailable
-from trace_assets.sandbox.backend import make_backend
-from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.config import SandboxConfig, host_flags
 from trace_assets.sandbox.docker import check_runtime
-from trace_assets.sandbox.settings_of_containers import host_flags
+from trace_assets.sandbox.pool import make_backend
 from trace_assets.settings import Settings, load_settings
 from trace_assets.study import Study
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from trace_assets.records import EnvironmentCheck
-from trace_assets.sandbox import SandboxConfig, settings_of_containers
-from trace_assets.sandbox import settings_of_containers as versions
-from trace_assets.sandbox.settings_of_containers import BUBBLEWRAP, CONTAINER, host_flags, sandbox_version
+from trace_assets.sandbox import SandboxConfig
+from trace_assets.sandbox import config as versions
+from trace_assets.sandbox.config import BUBBLEWRAP, CONTAINER, host_flags, sandbox_version
 from trace_assets.store import Store
 
 BASE: dict[str, Any] = {
@@ -54,23 +54,23 @@ def test_every_flag_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["seccomp.json", *(f"worker/{path.name}" for path in settings_of_containers.worker_files())]
+    "name", ["seccomp.json", *(f"worker/{path.name}" for path in versions.worker_files())]
 )
 def test_the_worker_and_the_seccomp_profile_count(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = version()
-    shutil.copytree(settings_of_containers.folder(), tmp_path / "sandboxes")
+    shutil.copytree(versions.folder(), tmp_path / "sandboxes")
     monkeypatch.setenv("TRACE_SANDBOXES", str(tmp_path / "sandboxes"))
-    settings_of_containers.worker_hash.cache_clear()
+    versions.worker_hash.cache_clear()
     try:
         assert version() == before
         with (tmp_path / "sandboxes" / name).open("a") as file:
             file.write("\n")
-        settings_of_containers.worker_hash.cache_clear()
+        versions.worker_hash.cache_clear()
         assert version() != before
     finally:
-        settings_of_containers.worker_hash.cache_clear()
+        versions.worker_hash.cache_clear()
 
 
 def test_the_protocol_counts(monkeypatch: pytest.MonkeyPatch) -> None:

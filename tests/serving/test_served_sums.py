@@ -12,7 +12,7 @@ import pytest
 from trace_assets.assets import adapter_validation, routing
 from trace_assets.errors import InputError
 from trace_assets.records import CompositionChoice, Interference, SetEffect, SetRule
-from trace_assets.routing.sets import models_for
+from trace_assets.routing.router import models_for
 from trace_assets.serving.router.decisions import Decisions
 from trace_assets.study import Study
 from trace_assets.training import composition

@@ -26,17 +26,14 @@ import httpx  # noqa: E402
 from trace_assets.policies.openai_server import OpenAIPolicy  # noqa: E402
 from trace_assets.policies.protocol import Conversation  # noqa: E402
 from trace_assets.records import Message  # noqa: E402
-from trace_assets.rollouts.runner import (  # noqa: E402
-    Journal,
-    Trial,
-    run_rollouts,
-)
+from trace_assets.rollouts.episode import Trial  # noqa: E402
+from trace_assets.rollouts.runner import Journal, run_rollouts  # noqa: E402
 from trace_assets.serving.server import ModelServer, models_of  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.system.machine import free_port  # noqa: E402
 from trace_assets.system.vllm import Launch  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402
-from trace_assets.training.demo_agent.tokenizer import load_tokenizer  # noqa: E402
+from trace_assets.training.demo_agent.model import load_tokenizer  # noqa: E402
 from trace_assets.training.validation import Parity, adapter_parity  # noqa: E402
 
 CANCEL, MULTI = "cancel@aaaaaaaa", "multi@bbbbbbbb"

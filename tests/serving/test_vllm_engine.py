@@ -32,13 +32,8 @@ from trace_assets.policies.token_policy import Sampled  # noqa: E402
 from trace_assets.policies.transformers_engine import TransformersPolicy  # noqa: E402
 from trace_assets.policies.vllm_engine import VllmPolicy  # noqa: E402
 from trace_assets.records import Message, Trajectory  # noqa: E402
-from trace_assets.rollouts.runner import (  # noqa: E402
-    Journal,
-    Rollout,
-    Trial,
-    roll_out,
-    run_rollouts,
-)
+from trace_assets.rollouts.episode import Rollout, Trial  # noqa: E402
+from trace_assets.rollouts.runner import Journal, roll_out, run_rollouts  # noqa: E402
 from trace_assets.settings import Targets  # noqa: E402
 from trace_assets.system.vllm import Launch  # noqa: E402
 from trace_assets.targets.embedded.target import EmbeddedTarget  # noqa: E402

@@ -22,7 +22,7 @@ from trace_assets.records.table import polars_schema
 from trace_assets.report.page import render
 from trace_assets.settings import Settings
 from trace_assets.settings.settings import setting_rows
-from trace_assets.store.saved_queries import ready_queries
+from trace_assets.store.views import ready_queries
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = (

@@ -21,7 +21,7 @@ from trace_assets.settings import Selection
 from trace_assets.stats.intervals import wilson
 from trace_assets.store import Home, Store, Warehouse
 from trace_assets.store.history import record
-from trace_assets.store.saved_queries import ReadyQuery, ready_queries
+from trace_assets.store.views import ReadyQuery, ready_queries
 
 EVERY = sorted(ready_queries())
 

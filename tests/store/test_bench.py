@@ -15,7 +15,7 @@ from tests.bench.store.bench_data import generate
 from trace_assets.records import TABLES
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Home, Store, Warehouse
-from trace_assets.store.saved_queries import ready_queries
+from trace_assets.store.views import ready_queries
 
 COLUMNS = {record.table: set(polars_schema(record)) for record in TABLES}
 

@@ -16,8 +16,8 @@ from trace_assets.errors import InputError
 from trace_assets.records import TABLES, Message, Trajectory
 from trace_assets.records.table import polars_schema
 from trace_assets.store import Home, Store, Warehouse
-from trace_assets.store.saved_queries import ready_queries
 from trace_assets.store.trajectories import write_trajectories
+from trace_assets.store.views import ready_queries
 from trace_assets.store.warehouse_file import MARK, build_warehouse
 
 

@@ -15,7 +15,7 @@ from trace_assets.targets.embedded.demonstrations import HINTED, demonstrations,
 from trace_assets.targets.embedded.desk import FINAL_SALE, case_of, resolutions
 from trace_assets.targets.embedded.generator import HIDDEN, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.training.demo_agent.base_check import BaseCheck, wanted_of
+from trace_assets.training.demo_agent.pretraining import BaseCheck, wanted_of
 
 
 def desk(**options: object) -> EmbeddedTarget:

@@ -18,9 +18,8 @@ from tests.tournament.test_tournament import RATES, planned, scripted
 from tests.training.conftest import base, words
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.policies.advised import reads_system
 from trace_assets.policies.chat_template import ChatTemplate
-from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
+from trace_assets.policies.protocol import Conversation, Reply, TokenTrace, reads_system
 from trace_assets.records import (
     Adapter,
     BaseCheckpoint,
@@ -37,7 +36,7 @@ from trace_assets.store import Home, Store, folder_version
 from trace_assets.store.trajectories import write_trajectories
 from trace_assets.study import Study
 from trace_assets.tournament import arms
-from trace_assets.tournament.arms.prompted import Advice, FewShot, Hints, advised
+from trace_assets.tournament.arms.placebo import Advice, FewShot, Hints, advised
 from trace_assets.tournament.arms.protocol import VERDICTS, Arm, Made, Meter, PlayedWorld
 from trace_assets.tournament.page import page
 from trace_assets.tournament.plan import PLAN, Plan, default_plan, read_plan, write_plan

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from trace_assets.errors import InputError
-from trace_assets.orchestration.remote.process import OnPoint, answer
+from trace_assets.orchestration.remote.process import answer
 from trace_assets.records import TrainingPoint
 from trace_assets.settings import Training
 from trace_assets.training.distributed import launch_command
+from trace_assets.training.plan import OnPoint
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -14,10 +14,10 @@ from trace_assets.errors import CheckFailed, InputError
 from trace_assets.settings import BaseModelSection, Targets
 from trace_assets.system.progress import progress
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.training.demo_agent import base_run, tokenizer
-from trace_assets.training.demo_agent.base_check import BaseCheck
+from trace_assets.training.demo_agent import base_run
+from trace_assets.training.demo_agent import model as tokens
 from trace_assets.training.demo_agent.base_run import BaseRun
-from trace_assets.training.demo_agent.pretraining import RECIPE_FILE, train_base
+from trace_assets.training.demo_agent.pretraining import RECIPE_FILE, BaseCheck, train_base
 
 pytestmark = pytest.mark.train
 
@@ -37,7 +37,7 @@ ANYTHING = BaseModelSection(
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    for module in (tokenizer, base_run):
+    for module in (tokens, base_run):
         monkeypatch.setattr(module, "POOL_BATCHES", 4)
     yield
     torch.set_num_threads(threads)
@@ -64,7 +64,7 @@ def test_a_resumed_run_takes_the_same_steps(small: None, tmp_path: Path) -> None
     broken = BaseRun(3, tmp_path / "broken.pt")
     take_step, taken = broken._take_step, []
 
-    def interrupted(batch: tokenizer.Batch) -> float:
+    def interrupted(batch: tokens.Batch) -> float:
         if len(taken) == 6:
             raise KeyboardInterrupt
         taken.append(batch)
@@ -83,7 +83,7 @@ def test_a_resumed_run_takes_the_same_steps(small: None, tmp_path: Path) -> None
 def test_training_lowers_the_loss_and_another_seed_is_another_model(small: None, tmp_path: Path) -> None:
     run, other = BaseRun(0, tmp_path / "a.pt"), BaseRun(1, tmp_path / "b.pt")
     assert not torch.equal(run.model.lm_head.weight, other.model.lm_head.weight)
-    batch = tokenizer.batches(0, 0, run.tokenizer)[0]
+    batch = tokens.batches(0, 0, run.tokenizer)[0]
     run.leg = (0, 100)
     losses = [run._take_step(batch) for _ in range(12)]
     assert losses[-1] < 0.7 * losses[0]

@@ -16,7 +16,7 @@ from trace_assets.records import Adapter, Message, Split, Task
 from trace_assets.settings import Training, load_settings
 from trace_assets.store import Home
 from trace_assets.study import Study
-from trace_assets.targets.mixture import Mixture
+from trace_assets.targets.timing import Mixture
 from trace_assets.training.joint import train_joining, train_joint, train_sequential
 from trace_assets.training.plan import Job
 

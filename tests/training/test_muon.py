@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trace_assets.training.demo_agent.muon import Muon, orthogonalize
+from trace_assets.training.demo_agent.base_run import Muon, orthogonalize
 
 pytestmark = pytest.mark.train
 

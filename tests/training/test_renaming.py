@@ -27,7 +27,7 @@ def tokenizer() -> Any:
 
 @pytest.fixture(scope="module")
 def rows(tokenizer: Any) -> list[Row]:
-    from trace_assets.training.demo_agent.tokenizer import own_tokens, render
+    from trace_assets.training.demo_agent.model import own_tokens, render
 
     found = []
     for one in islice(demonstrations(0, 0, 200), 200):

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trace_assets.training.checkpoints import COMPLETE, RunDirectory
+from trace_assets.store.unfinished import COMPLETE
+from trace_assets.training.checkpoints import RunDirectory
 from trace_assets.training.validation import Rate
 
 

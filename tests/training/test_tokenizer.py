@@ -21,7 +21,7 @@ from trace_assets.records import Message, ToolCall
 from trace_assets.targets.embedded.demonstrations import demonstrations
 from trace_assets.targets.embedded.desk import CITIES, COLOURS, ITEMS
 from trace_assets.targets.embedded.generator import NUMBERS
-from trace_assets.training.demo_agent.tokenizer import (
+from trace_assets.training.demo_agent.model import (
     END,
     GENERATION_PROMPT,
     MARKS,

@@ -13,10 +13,8 @@ trl = pytest.importorskip("trl")
 
 from tests.training.test_trainer import batch  # noqa: E402
 from trace_assets.settings import Training  # noqa: E402
-from trace_assets.training.checkpoints import (  # noqa: E402
-    COMPLETE,
-    lora_config,
-)
+from trace_assets.store.unfinished import COMPLETE  # noqa: E402
+from trace_assets.training.checkpoints import lora_config  # noqa: E402
 from trace_assets.training.plan import Plan  # noqa: E402
 from trace_assets.training.trainer import (  # noqa: E402
     LiveRowTrainer,

@@ -10,8 +10,8 @@ from tests.formats.reading import Imported
 from tests.truth.readings import PassedReading
 from tests.truth.scores import Share, share
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
+from trace_assets.diagnosis.expected.doubts import lucky_passes
 from trace_assets.diagnosis.expected.facts import Facts
-from trace_assets.diagnosis.expected.lucky import lucky_passes
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
 from trace_assets.records import LuckyPass, Trajectory
 from trace_assets.settings import Discovery

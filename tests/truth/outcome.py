@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from tests.truth.readings import TABLES
+from trace_assets.diagnosis.attribution.case import Known
 from trace_assets.diagnosis.candidates import Expected
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
 from trace_assets.diagnosis.contrast import considered_tests, contrast_matrix
@@ -19,7 +20,7 @@ from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.failure_causes import Diagnosed, explain
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.selection import select
-from trace_assets.diagnosis.triage import RULES, Known, triage
+from trace_assets.diagnosis.triage import RULES, triage
 from trace_assets.records import (
     Capability,
     FailureCause,

@@ -15,13 +15,14 @@ from tests.formats.reading import read_trajectories
 from tests.truth.outcome import by_detectors
 from tests.truth.readings import missing_data, result_files
 from tests.truth.scores import Share
+from trace_assets.diagnosis.attribution.case import Known
 from trace_assets.diagnosis.contrast import considered_tests
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.diagnosis.expected.facts import Facts
 from trace_assets.diagnosis.expected.suspects import DOUBTERS
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.stability import PERMUTATIONS, RESAMPLES, Candidates, Sections, _on_shuffles
-from trace_assets.diagnosis.triage import Known, triage
+from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Task, Trajectory
 from trace_assets.settings import Selection
 

@@ -42,7 +42,7 @@ from trace_assets.store.item_locks import due_items
 from trace_assets.store.trajectories import read_trajectories, write_trajectories
 from trace_assets.study import Study
 from trace_assets.workflows.ingest import ingest
-from trace_assets.workflows.target_notes import keep_notes
+from trace_assets.workflows.ingested_files import keep_notes
 
 TOOLS = [{"name": "get_order", "description": "Reads.", "parameters": {"type": "object", "properties": {}}}]
 

@@ -15,8 +15,7 @@ from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.failure_causes import write_causes
 from trace_assets.assets.labels import label_batch, write_batch_capabilities
 from trace_assets.assets.selected_capabilities import select_capabilities
-from trace_assets.assets.suspect_tasks import write_lucky, write_suspects
-from trace_assets.assets.triage import triage_batch
+from trace_assets.assets.triage import triage_batch, write_lucky, write_suspects
 from trace_assets.diagnosis.candidates import Expected
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.records import (

@@ -11,8 +11,7 @@ import pytest
 from tests.workflows.test_ground_truth import BATCH, diagnosed, study_of
 from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.labels import label_batch
-from trace_assets.assets.suspect_tasks import write_suspects
-from trace_assets.assets.triage import triage_batch
+from trace_assets.assets.triage import triage_batch, write_suspects
 from trace_assets.errors import InputError
 from trace_assets.records import Capability, Contrast, FailureCause, Label, SuspectTask, Triage
 from trace_assets.report.data import gather

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trace_assets.assets.contrast import estimate_contrast
-from trace_assets.assets.policy_contrast import compare_policies, contrast_policies
+from trace_assets.assets.contrast import compare_policies, contrast_policies, estimate_contrast
 from trace_assets.assets.selected_capabilities import select_capabilities
 from trace_assets.assets.stability import estimate_stability
 from trace_assets.assets.triage import triage_batch

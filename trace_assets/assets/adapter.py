@@ -11,13 +11,12 @@ from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.assets.environment_verdict import read_verdict, taught
 from trace_assets.assets.pilot import read_pilot
 from trace_assets.errors import require_extra
-from trace_assets.evaluation.rounds import FOR_ALL
+from trace_assets.evaluation.choice import FOR_ALL
 from trace_assets.records import Adapter, CapabilitySpec, TrainingPoint, TrajectoryHead
 from trace_assets.report.asset_report.training import adapter_report
 from trace_assets.report.formatting import marked
 from trace_assets.resources.contract import training_obstacle
-from trace_assets.resources.model_files import enter, whole_adapter
-from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.resources.policy import base_checkpoint, base_folder, enter, whole_adapter
 from trace_assets.resources.sandbox import (
     read_environment,
     recomputed_check,
@@ -25,7 +24,7 @@ from trace_assets.resources.sandbox import (
     seeds_fingerprint,
     training_target,
 )
-from trace_assets.routing.sets import JOINING
+from trace_assets.routing.router import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import read_some
 from trace_assets.study import Study

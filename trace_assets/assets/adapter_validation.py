@@ -17,9 +17,8 @@ from trace_assets.evaluation.variants import Limits, PolicyMaker
 from trace_assets.records import Adapter, Capability, Evaluation, NoHarm, Route, Split, Task, Trajectory
 from trace_assets.report.asset_report.training import harm_report
 from trace_assets.report.data import shown_names
-from trace_assets.resources.model_files import whole_adapter
-from trace_assets.resources.policy import base_folder, open_evaluation_vllm
-from trace_assets.routing.sets import JOINING, candidate_sets, members_of, set_name
+from trace_assets.resources.policy import base_folder, open_evaluation_vllm, whole_adapter
+from trace_assets.routing.router import JOINING, candidate_sets, members_of, set_name
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.system.vllm import largest_rank

@@ -8,8 +8,7 @@ from trace_assets.assets.asset import StageCheck, StageResult, asset
 from trace_assets.errors import require_extra
 from trace_assets.records import BaseCheckpoint
 from trace_assets.report.asset_report.rollouts import base_model_report
-from trace_assets.resources.model_files import enter
-from trace_assets.resources.policy import trained_folder
+from trace_assets.resources.policy import enter, trained_folder
 from trace_assets.study import Study
 
 
@@ -26,8 +25,7 @@ from trace_assets.study import Study
 def write_base_model(study: Study) -> StageResult:
     """The policy that is diagnosed and adapted: the tiny agent trained from scratch, or a model folder."""
     require_extra("torch", "train", "the base model")
-    from trace_assets.training.demo_agent.base_check import wanted_of
-    from trace_assets.training.demo_agent.pretraining import train_base
+    from trace_assets.training.demo_agent.pretraining import train_base, wanted_of
 
     section, folder = study.settings.base_model, trained_folder(study)
     own = study.home.path / section.path  # the agent of the round before lies in the home itself

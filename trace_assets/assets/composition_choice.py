@@ -19,7 +19,7 @@ from trace_assets.evaluation.choice import choose, chosen_arm, clear, sentence
 from trace_assets.evaluation.set_rules import at_scale, cross_fitted
 from trace_assets.records import CompositionChoice, Evaluation
 from trace_assets.report.asset_report.composition import choice_report
-from trace_assets.routing.sets import set_name
+from trace_assets.routing.router import set_name
 from trace_assets.study import Study
 
 

@@ -17,10 +17,9 @@ from trace_assets.records import Adapter, Evaluation, NoHarm, Task, TrainingPoin
 from trace_assets.report.asset_report.training import adapter_report
 from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import training_obstacle
-from trace_assets.resources.model_files import enter, whole_adapter
-from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.resources.policy import base_checkpoint, base_folder, enter, whole_adapter
 from trace_assets.resources.sandbox import read_environment, seeds_fingerprint, training_target
-from trace_assets.routing.sets import sets_of, within
+from trace_assets.routing.router import sets_of, within
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import Target

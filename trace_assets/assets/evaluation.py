@@ -35,10 +35,9 @@ from trace_assets.records import (
     RouterRegret,
 )
 from trace_assets.report.asset_report.training import evaluation_report
-from trace_assets.resources.model_files import whole_adapter
-from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.resources.policy import base_checkpoint, base_folder, whole_adapter
+from trace_assets.routing.router import set_name, sets_of, within
 from trace_assets.routing.scores import regret
-from trace_assets.routing.sets import set_name, sets_of, within
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.targets.protocol import provenance_of

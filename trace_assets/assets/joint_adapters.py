@@ -20,8 +20,7 @@ from trace_assets.records import Adapter, Environment, InterferencePart, Trainin
 from trace_assets.report.asset_report.training import adapter_report
 from trace_assets.report.formatting import arm_name
 from trace_assets.resources.contract import read_contract, training_obstacle
-from trace_assets.resources.model_files import enter, whole_adapter
-from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.resources.policy import base_checkpoint, base_folder, enter, whole_adapter
 from trace_assets.resources.sandbox import (
     keep_audited,
     permutation_for,
@@ -30,7 +29,7 @@ from trace_assets.resources.sandbox import (
     seeds_fingerprint,
     training_target,
 )
-from trace_assets.routing.sets import JOINING
+from trace_assets.routing.router import JOINING
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 from trace_assets.training.joint import train_joining, train_joint, train_sequential

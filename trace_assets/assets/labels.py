@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.diagnosis.detector_analyst import Analyst
 from trace_assets.diagnosis.llm.analyst import shortfall
-from trace_assets.diagnosis.llm.context import Context
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, parent_labels
+from trace_assets.diagnosis.llm.request import Context
 from trace_assets.diagnosis.overrides import as_asked, check_names, overruled_labels
 from trace_assets.errors import InputError
 from trace_assets.records import (

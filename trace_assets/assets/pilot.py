@@ -14,7 +14,7 @@ import numpy as np
 from trace_assets.assets.asset import StageCheck, StageResult, TableRow, asset
 from trace_assets.assets.environment_verdict import read_verdict
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Transcript
-from trace_assets.diagnosis.detectors.lineage import label_with
+from trace_assets.diagnosis.detectors.protocol import label_with
 from trace_assets.environments.learnability import decide, stalls
 from trace_assets.records import CapabilitySpec, Pilot, PilotPoint, Trajectory
 from trace_assets.resources.contract import training_obstacle
@@ -236,7 +236,7 @@ def _gate(study: Study, capability_id: str) -> tuple[Gate | None, Hinted | None,
 
 def _words(study: Study, spec: CapabilitySpec) -> Words | str:
     """Return what the base model is told, or why nothing is."""
-    from trace_assets.policies.advised import reads_system
+    from trace_assets.policies.protocol import reads_system
     from trace_assets.training.hint_gate import Words, policy_sentence
 
     target = study.target

@@ -10,7 +10,7 @@ from trace_assets.assets.asset import Figure, StageCheck, StageResult, TableRow,
 from trace_assets.assets.routing import accepted_adapters
 from trace_assets.assets.trajectories import pass_figures
 from trace_assets.errors import require_extra
-from trace_assets.evaluation.rounds import FOR_ALL, AgentChoice, choose_agent
+from trace_assets.evaluation.choice import FOR_ALL, AgentChoice, choose_agent
 from trace_assets.records import (
     Capability,
     EnvironmentVerdict,
@@ -23,8 +23,7 @@ from trace_assets.records import (
 )
 from trace_assets.report.data import stage_costs
 from trace_assets.report.formatting import percent, points
-from trace_assets.resources.model_files import enter, whole_adapter
-from trace_assets.resources.policy import base_checkpoint, base_folder
+from trace_assets.resources.policy import base_checkpoint, base_folder, enter, whole_adapter
 from trace_assets.stats.intervals import Estimate
 from trace_assets.study import Study
 from trace_assets.workflows.rounds import SEALED, played_rounds, rounds_of

@@ -33,19 +33,18 @@ from trace_assets.records import (
 from trace_assets.report.asset_report.composition import effects_report
 from trace_assets.report.asset_report.training import routing_report
 from trace_assets.report.data import shown_names
-from trace_assets.resources.model_files import whole_router
-from trace_assets.resources.policy import base_folder
-from trace_assets.routing.router import RoutingExample
-from trace_assets.routing.scores import examples_of_trials, routing_trials, score
-from trace_assets.routing.sets import (
+from trace_assets.resources.policy import base_folder, whole_router
+from trace_assets.routing.router import (
     JOINING,
     WEIGHED,
+    RoutingExample,
     candidate_sets,
     joined,
     members_of,
     one_alone,
     set_name,
 )
+from trace_assets.routing.scores import examples_of_trials, routing_trials, score
 from trace_assets.store.content import text_version
 from trace_assets.study import Study
 

@@ -9,8 +9,8 @@ from functools import partial
 from trace_assets.assets.asset import StageResult, asset
 from trace_assets.assets.contrast import _best
 from trace_assets.diagnosis.chance import Findings, Null, chance_null
-from trace_assets.diagnosis.empty_contrast import unread_labels
 from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.leak import unread_labels
 from trace_assets.diagnosis.repair.shares import decisive_shares
 from trace_assets.diagnosis.selection import select
 from trace_assets.errors import InputError

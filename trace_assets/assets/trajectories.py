@@ -29,9 +29,9 @@ from trace_assets.report.formatting import count
 from trace_assets.resources.analysts import keep_described
 from trace_assets.resources.inbox import batches, inbox, task_batches, task_inbox
 from trace_assets.resources.policy import open_policy, policy_home
-from trace_assets.rollouts.episode import run_identity, trajectory_id
+from trace_assets.rollouts.episode import Trial, run_identity, trajectory_id
 from trace_assets.rollouts.parallel import run_parallel, team_for
-from trace_assets.rollouts.runner import Journal, Trial, closing_policy, run_rollouts
+from trace_assets.rollouts.runner import Journal, closing_policy, run_rollouts
 from trace_assets.stats.intervals import wilson
 from trace_assets.store.content import text_version
 from trace_assets.store.trajectories import link_trajectories, read_trajectories, write_trajectories

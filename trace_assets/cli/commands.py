@@ -66,7 +66,7 @@ COMMANDS = (
     ),
     LazyCommand(
         "cluster",
-        "cluster:cluster",
+        "home:cluster",
         "Whether the nodes of a Ray cluster can work on this home together; who holds its leases.",
         panel=START,
         examples=(

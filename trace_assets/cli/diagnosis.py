@@ -32,7 +32,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Say what training (or another model) mended and what it broke: two policies on the same tasks."""
-    from trace_assets.assets.policy_contrast import compare_policies
+    from trace_assets.assets.contrast import compare_policies
     from trace_assets.cli.progress import tell_settings
 
     if policies and len(policies) != 2:

@@ -1,10 +1,15 @@
-"""Commands that are imported when they are called, so that `trace --help` imports none of them."""
+"""Commands that are imported when they are called, so that `trace --help` imports none of them.
+
+A command works on the study here, or in the nearest folder further up, as with git.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,11 +19,14 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from trace_assets.cli.loudness import heartbeat, loudness_options
-from trace_assets.cli.study_folder import is_below_study
 from trace_assets.system.processes import no_collections
 
 CLICK_SUGGESTS = hasattr(click, "NoSuchCommand") or hasattr(click.exceptions, "NoSuchCommand")
 """Newer ones name the nearest command themselves; typer would do so a second time."""
+HOME = ".trace"
+SETTINGS = "trace.toml"
+
+_found: Path | None = None
 
 
 class LazyCommand(click.Command):
@@ -148,3 +156,37 @@ def lazy_group(commands: Sequence[LazyCommand]) -> type[TyperGroup]:
             return name, command.load(), rest
 
     return LazyGroup
+
+
+def study_above(here: Path) -> Path | None:
+    """Return the nearest folder above `here` that holds a home or settings; None when `here` does, or none.
+
+    A folder of somebody else's is passed by: its settings name programs that would be run.
+    """
+    if _holds_study(here):
+        return None
+    return next((folder for folder in here.parents if _holds_study(folder)), None)
+
+
+def _holds_study(folder: Path) -> bool:
+    return any(
+        found.exists() and found.stat().st_uid in (os.getuid(), 0)
+        for found in (folder / HOME, folder / SETTINGS)
+    )
+
+
+def find_study() -> None:
+    """Look for the study of this process, where `TRACE_HOME` does not name it."""
+    global _found
+    _found = None if os.environ.get("TRACE_HOME") else study_above(Path.cwd())
+
+
+def is_below_study() -> bool:
+    """Whether the study lies further up."""
+    return _found is not None
+
+
+def go_to_study() -> None:
+    """Work in the study's folder: paths in its settings are relative to it."""
+    if _found is not None:
+        os.chdir(_found)

@@ -18,11 +18,10 @@ import typer
 from rich.markup import escape
 
 from trace_assets.cli.commands import COMMANDS
-from trace_assets.cli.lazy import examples_epilog, lazy_group
+from trace_assets.cli.lazy import examples_epilog, find_study, lazy_group
 from trace_assets.cli.loudness import Loudness, choose, loudness
 from trace_assets.cli.options import console as make_console
 from trace_assets.cli.options import guard_streams, reader_left
-from trace_assets.cli.study_folder import find_study
 from trace_assets.errors import FULL_DISK, TraceError, Unavailable, plain_interrupts, plain_warnings
 from trace_assets.system.object_address import is_address
 from trace_assets.system.processes import SELDOM

@@ -18,8 +18,8 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
+from trace_assets.cli.lazy import go_to_study
 from trace_assets.cli.loudness import PANEL, Loudness, heard, loudness
-from trace_assets.cli.study_folder import go_to_study
 from trace_assets.errors import PRINTED, InputError, did_you_mean
 from trace_assets.system.object_address import is_address
 from trace_assets.untrusted.printable import printable
@@ -52,7 +52,7 @@ def complete_section(incomplete: str) -> list[str]:
 
 def complete_query(incomplete: str) -> list[str]:
     """Complete the name of a ready query."""
-    from trace_assets.store.saved_queries import ready_queries
+    from trace_assets.store.views import ready_queries
 
     return _beginning(ready_queries(), incomplete)
 

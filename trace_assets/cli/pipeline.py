@@ -194,7 +194,7 @@ def demo(
     from trace_assets.cli.tables import print_everything
     from trace_assets.errors import require_extra
     from trace_assets.resources.sandbox import sandbox_config
-    from trace_assets.sandbox.backend import make_backend
+    from trace_assets.sandbox.pool import make_backend
     from trace_assets.targets.embedded.target import NAME as EMBEDDED
     from trace_assets.targets.embedded.target import desk_named
 

@@ -26,7 +26,7 @@ from trace_assets.cli.sql_output import Format
 from trace_assets.errors import InputError, did_you_mean
 from trace_assets.records.trajectory import Fault
 from trace_assets.store.names import chosen_name
-from trace_assets.store.saved_queries import ReadyQuery, ready_queries
+from trace_assets.store.views import ReadyQuery, ready_queries
 from trace_assets.store.warehouse import Warehouse, unfit
 from trace_assets.study import Study
 from trace_assets.system.processes import memory_bytes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trace_assets.diagnosis.contrast import can_be_tested
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Proposal, Transcript
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.lineage import joined, label_with, parents, speaks_of_all
+from trace_assets.diagnosis.detectors.protocol import joined, label_with, parents, speaks_of_all
 from trace_assets.diagnosis.detectors.transcript import Step
 from trace_assets.diagnosis.detectors.values import flat
 from trace_assets.diagnosis.label_matrix import CODES, LACKING, NA, NO_EVIDENCE, PRESENT, Codes

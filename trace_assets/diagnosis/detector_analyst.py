@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.candidates import Expected, Pool
 from trace_assets.diagnosis.detectors import FAMILIES, Corpus, Detector, Finding, Proposal, Transcript
-from trace_assets.diagnosis.detectors.lineage import label_with
 from trace_assets.diagnosis.detectors.policy_text import shown_policy
+from trace_assets.diagnosis.detectors.protocol import label_with
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
 from trace_assets.diagnosis.single_lacks import single_lacks
 from trace_assets.errors import InputError

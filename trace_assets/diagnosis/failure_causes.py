@@ -14,7 +14,7 @@ from typing import Any
 from trace_assets.diagnosis.decisive import RULES as DECISIVE_RULES
 from trace_assets.diagnosis.decisive import Decisive
 from trace_assets.diagnosis.detectors import FAMILIES
-from trace_assets.diagnosis.detectors.lineage import speaks_of_all
+from trace_assets.diagnosis.detectors.protocol import speaks_of_all
 from trace_assets.diagnosis.expected.diffs import in_words
 from trace_assets.diagnosis.single_lacks import as_label
 from trace_assets.diagnosis.thresholds import HARDLY_MORE, restates_outcome, speaks_against

@@ -105,8 +105,6 @@ def shares(votes: Codes) -> NDArray[np.float64]:
     return found
 
 
-__all__ = ["LACKING", "MISSING", "NA", "NO_EVIDENCE", "PRESENT", "LabelMatrix"]
-
 CODES = {"NA": NA, "PRESENT": PRESENT, "LACKING": LACKING, "CANNOT_TELL": MISSING}
 NO_EVIDENCE = np.iinfo(np.int32).max
 """Stands for the place of evidence that is an absence: later than any message."""

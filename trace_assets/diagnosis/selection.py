@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from trace_assets.diagnosis.chance import Null
 from trace_assets.diagnosis.cover import Cover
 from trace_assets.diagnosis.duplicates import duplicates, said_twice
-from trace_assets.diagnosis.empty_contrast import unread_words
 from trace_assets.diagnosis.label_matrix import LabelMatrix
+from trace_assets.diagnosis.leak import unread_words
 from trace_assets.diagnosis.promises import (
     chance_words,
     narrower_ones,

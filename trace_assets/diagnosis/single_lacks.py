@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trace_assets.diagnosis.candidates import MIN_NORM, Pool
 from trace_assets.diagnosis.detectors import FAMILIES, Proposal
-from trace_assets.diagnosis.detectors.lineage import speaks_of_all
+from trace_assets.diagnosis.detectors.protocol import speaks_of_all
 from trace_assets.diagnosis.label_matrix import LACKING, PRESENT
 from trace_assets.records import Capability, Label, SingleLack
 

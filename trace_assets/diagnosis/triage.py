@@ -8,7 +8,7 @@ nobody: what they see is told as a suspicion, beside what is decided without the
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -47,8 +47,9 @@ from trace_assets.diagnosis.attribution.ground_truth import (
 from trace_assets.diagnosis.attribution.script import contradiction, denied_state, users_choice
 from trace_assets.diagnosis.attribution.simulator import never_stopped, out_of_part, stopped_first, stuck
 from trace_assets.diagnosis.attribution.told import told_otherwise, untold
+from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.expected.facts import Told
-from trace_assets.records import Trajectory, Triage
+from trace_assets.records import ToolUse, Trajectory, Triage
 from trace_assets.stats.intervals import wilson
 
 RULES: tuple[Rule, ...] = (
@@ -213,19 +214,6 @@ def player(policy: str, adapter: str | None) -> str:
     return f"{policy} + {adapter}" if adapter else policy
 
 
-__all__ = [
-    "CHECKED",
-    "RULES",
-    "SECOND_LOOK",
-    "SUSPICIONS",
-    "Known",
-    "Ruling",
-    "SecondLook",
-    "is_looked_at",
-    "triage",
-]
-
-
 FAULTS = ("agent", "user_simulator", "ground_truth", "environment", "infrastructure")
 
 
@@ -251,3 +239,36 @@ def fault_shares(rows: Sequence[Triage]) -> list[dict[str, Any]]:
             }
         )
     return shares
+
+
+def tool_use(trajectories: Iterable[Trajectory]) -> list[ToolUse]:
+    """Count the agent's calls and their errors, by target, policy, tool and batch."""
+    counts: dict[tuple[str, str, str, str], list[int]] = defaultdict(lambda: [0] * 5)
+    for one in trajectories:
+        for tool, steps in Transcript(one).by_tool.items():
+            own = [step for step in steps if not step.by_user]
+            if not own:
+                continue
+            errors = sum(step.failed for step in own)
+            unrecovered = own[-1].failed
+            row = counts[one.target, one.policy, tool, one.task_batch]
+            for place, more in enumerate(
+                (1, len(own), errors, unrecovered, unrecovered and one.success is False)
+            ):
+                row[place] += more
+    return [
+        ToolUse(
+            target=target,
+            policy=policy,
+            tool=tool,
+            task_batch=batch,
+            n_runs=runs,
+            n_calls=calls,
+            n_errors=errors,
+            n_unrecovered=open_errors,
+            n_unrecovered_failed=failed,
+        )
+        for (target, policy, tool, batch), (runs, calls, errors, open_errors, failed) in sorted(
+            counts.items()
+        )
+    ]

@@ -11,8 +11,8 @@ from pathlib import Path
 from trace_assets.errors import InputError
 from trace_assets.evaluation.variants import Limits, PolicyMaker, play_variants, transformers_policy
 from trace_assets.records import NO_ADAPTER, Evaluation, Route, Split, Task, Trajectory
-from trace_assets.routing.sets import JOINT as PLUS
-from trace_assets.routing.sets import members_of
+from trace_assets.routing.router import JOINT as PLUS
+from trace_assets.routing.router import members_of
 from trace_assets.settings import EvaluationSection
 from trace_assets.targets.protocol import Target
 

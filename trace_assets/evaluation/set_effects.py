@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from trace_assets.records import NO_ADAPTER, SetEffect
-from trace_assets.routing.sets import JOINING, members_of, set_name, within
+from trace_assets.routing.router import JOINING, members_of, set_name, within
 from trace_assets.stats.paired import Comparison, compare
 
 LEVEL = 0.05

@@ -24,8 +24,8 @@ import numpy as np
 from trace_assets.evaluation.arms import COMPOSED, SUM, compose_rows
 from trace_assets.evaluation.set_effects import Judged, judge_sets
 from trace_assets.records import NO_ADAPTER, Evaluation, Route, SetRule
+from trace_assets.routing.router import candidate_sets, joined, members_of, set_name, sets_of, within
 from trace_assets.routing.scores import outcomes_by_choice
-from trace_assets.routing.sets import candidate_sets, joined, members_of, set_name, sets_of, within
 from trace_assets.stats.paired import Comparison, compare, pass_rate
 
 ONE_ERROR = 0.6827

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import NO_ADAPTER, Task, Trajectory
+from trace_assets.rollouts.episode import Trial
 from trace_assets.rollouts.parallel import run_parallel
-from trace_assets.rollouts.runner import Journal, Trial, closing_policy, run_rollouts
+from trace_assets.rollouts.runner import Journal, closing_policy, run_rollouts
 from trace_assets.settings import EvaluationSection
 from trace_assets.targets.protocol import Target
 

@@ -15,8 +15,7 @@ from typing import Any
 from trace_assets.formats.batch_files import batch_of
 from trace_assets.formats.fields import dict_of
 from trace_assets.formats.openai_chat import first_row, read_conversation, read_rows
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.records import Message, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge, open_lines
 from trace_assets.untrusted.json_text import longest, read_json, too_long

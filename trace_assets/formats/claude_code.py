@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from trace_assets.formats.batch_files import VERDICTS, batch_of, begins_session
 from trace_assets.formats.fields import dict_of
 from trace_assets.formats.openai_chat import read_conversation, read_rows, tokens
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.formats.task_facts import facts_of
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance

@@ -22,8 +22,7 @@ from trace_assets.formats.openai_chat import (
     read_conversation,
     read_rows,
 )
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.formats.task_facts import facts_of
 from trace_assets.formats.unread import LEFT_OUT, kind_of, left_of, texts_in
 from trace_assets.records import Task, Trajectory

@@ -19,9 +19,6 @@ from trace_assets.store import Store
 from trace_assets.store.files import replacing_file
 from trace_assets.store.trajectories import read_some
 
-__all__ = ["EXPORTERS", "Exported", "export"]
-
-
 # Which trajectories are exported, and the way to them that never holds them all.
 
 

@@ -15,8 +15,17 @@ import pyarrow as pa
 
 from trace_assets.errors import InputError
 from trace_assets.formats.columns import GrowingTable, too_heavy, weight
-from trace_assets.formats.problem import Problem, ProblemLog, differs_from, reading_of, repeated, unreadable
-from trace_assets.formats.reading import PART_TABLES, Part, part_of
+from trace_assets.formats.problem import (
+    PART_TABLES,
+    Part,
+    Problem,
+    ProblemLog,
+    differs_from,
+    part_of,
+    reading_of,
+    repeated,
+    unreadable,
+)
 from trace_assets.formats.registry import Item, choose
 from trace_assets.formats.tau2 import Tau2Importer
 from trace_assets.formats.tau2_parts import Seen, read_parts

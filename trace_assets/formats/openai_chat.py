@@ -23,13 +23,21 @@ from pydantic_core import from_json
 
 from trace_assets.formats.batch_files import batch_of, is_one_of_folder, is_run_file
 from trace_assets.formats.chat import first_words, prompt_id, read_chat
-from trace_assets.formats.contradictions import FULL, IN_WORDS, REWARD, SUCCESS, against
 from trace_assets.formats.envelope import RUN_NAMES, speaks
 from trace_assets.formats.fields import amount, not_too_many, token_count
 from trace_assets.formats.frameworks import translated
-from trace_assets.formats.outcome import MOST_CHECKS, earned, ended, score_checks
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.outcome import (
+    FULL,
+    IN_WORDS,
+    MOST_CHECKS,
+    REWARD,
+    SUCCESS,
+    against,
+    earned,
+    ended,
+    score_checks,
+)
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.formats.spans.chat_forms import in_chat_form
 from trace_assets.formats.spans.span import verdict_in
 from trace_assets.formats.task_facts import FIELDS, facts_of

@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 from trace_assets.formats.fields import dict_of
 from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem, problem_kind
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading, problem_kind
 from trace_assets.formats.task_facts import FIELDS, facts_of
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted import parquet_rows

@@ -18,8 +18,7 @@ from trace_assets.formats.batch_files import instance_of, run_folder
 from trace_assets.formats.documents import first_object, read_documents
 from trace_assets.formats.fields import dict_of, list_of
 from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 from trace_assets.untrusted.json_text import read_embedded, read_json

@@ -19,10 +19,8 @@ from trace_assets.formats.documents import first_object, read_document
 from trace_assets.formats.fields import token_count
 from trace_assets.formats.json_array import Array, Settled, Span, find_array, settle
 from trace_assets.formats.openai_chat import not_json
-from trace_assets.formats.problem import UNUSABLE, Kind, Problem, reason_of
-from trace_assets.formats.reading import Reading
-from trace_assets.formats.tau2_file import Tau2File
-from trace_assets.formats.tau2_parsing import read_checks, read_messages
+from trace_assets.formats.problem import UNUSABLE, Kind, Problem, Reading, reason_of
+from trace_assets.formats.tau2_file import Tau2File, read_checks, read_messages
 from trace_assets.records import Message, Task, Trajectory
 from trace_assets.untrusted.allowance import BOM, OF_MACHINE, Allowance, TooLarge
 from trace_assets.untrusted.json_text import check_cost, longest, too_long, whole_pairs

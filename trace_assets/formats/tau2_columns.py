@@ -21,10 +21,8 @@ import pyarrow as pa
 
 from trace_assets.formats.chat import MOST_CALLS, MOST_MESSAGES
 from trace_assets.formats.json_array import Span
-from trace_assets.formats.problem import UNUSABLE
-from trace_assets.formats.reading import Part, make_part
-from trace_assets.formats.tau2_file import Tau2File
-from trace_assets.formats.tau2_parsing import check_values, metadata_of, read_reward
+from trace_assets.formats.problem import UNUSABLE, Part, make_part
+from trace_assets.formats.tau2_file import Tau2File, check_values, metadata_of, read_reward
 from trace_assets.records import Check, CheckRow, MessageRow, Record, Role, TrajectoryHead
 from trace_assets.records.table import polars_schema, to_frame
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance

@@ -15,8 +15,7 @@ import msgspec
 
 from trace_assets.formats.columns import too_heavy, weight
 from trace_assets.formats.json_array import Array, Span
-from trace_assets.formats.problem import Problem, repeated
-from trace_assets.formats.reading import Part, part_of
+from trace_assets.formats.problem import Part, Problem, part_of, repeated
 from trace_assets.formats.tau2 import not_judged, open_tau2, settled_items
 from trace_assets.formats.tau2_columns import LARGE, LONGEST_ID, Converted, convert
 from trace_assets.formats.tau2_file import Tau2File

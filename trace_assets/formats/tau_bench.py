@@ -17,8 +17,7 @@ from trace_assets.formats.batch_files import batch_of
 from trace_assets.formats.documents import first_object, read_documents
 from trace_assets.formats.fields import dict_of
 from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.formats.task_facts import TaskFacts, expected_actions
 from trace_assets.records import Check, Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance

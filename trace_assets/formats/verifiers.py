@@ -13,8 +13,7 @@ from typing import Any
 from trace_assets.formats.fields import amount, dict_of, not_too_many, token_count
 from trace_assets.formats.openai_chat import first_row, read_conversation, read_rows
 from trace_assets.formats.outcome import MOST_CHECKS
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.records import Task, Trajectory
 from trace_assets.untrusted.allowance import OF_MACHINE, Allowance
 

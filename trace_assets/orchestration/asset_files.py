@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trace_assets.errors import FULL_DISK, PRINTED, InputError, TraceError, Unavailable
 from trace_assets.records import Record
-from trace_assets.resources.model_files import enter, files_in, folders_of, listed_in
+from trace_assets.resources.policy import enter, files_in, folders_of, listed_in
 from trace_assets.store.content import text_version
 from trace_assets.store.files import LONGEST_NAME, is_full, make_folder, sync_folder
 from trace_assets.store.manifest import Entry, Manifest, manifest_of

@@ -17,7 +17,7 @@ import polars as pl
 
 from trace_assets.assets.asset import Asset
 from trace_assets.errors import InputError
-from trace_assets.formats.reading import PART_TABLES
+from trace_assets.formats.problem import PART_TABLES
 from trace_assets.orchestration.asset_files import ItemFiles
 from trace_assets.orchestration.instance import OF_BATCH, TASK_BATCH
 from trace_assets.orchestration.planner import MANY

@@ -14,7 +14,7 @@ from trace_assets.errors import InputError, TraceError
 from trace_assets.orchestration.asset_files import explain
 from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import Item, Planner, Step
-from trace_assets.orchestration.pool import WorkerDied
+from trace_assets.orchestration.worker_pool import WorkerDied
 from trace_assets.resources.open_failures import asks_again
 from trace_assets.store import Home
 from trace_assets.store.item_locks import INTERRUPTED, due_items, is_item_held, item_holder

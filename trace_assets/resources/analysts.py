@@ -15,11 +15,10 @@ from trace_assets.diagnosis.expected.diffs import in_deeds
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.budget import open_account
 from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
-from trace_assets.diagnosis.llm.context import Context, has_user
 from trace_assets.diagnosis.llm.discovery import Known
 from trace_assets.diagnosis.llm.prices import with_prices
 from trace_assets.diagnosis.llm.recording import Answers
-from trace_assets.diagnosis.llm.request import A, Question
+from trace_assets.diagnosis.llm.request import A, Context, Question, has_user
 from trace_assets.diagnosis.triage import player
 from trace_assets.environments.audit.check import NotJudged
 from trace_assets.environments.contract.description import (

@@ -118,8 +118,6 @@ def _read(path: Path) -> Iterator[Trajectory]:
             ) from error
 
 
-__all__ = ["Rollout", "Trial", "closing_policy", "roll_out", "run_rollouts"]
-
 PolicyT = TypeVar("PolicyT", bound=Policy)
 
 ENOUGH_FAULTS = 20

@@ -20,8 +20,7 @@ from trace_assets.records import (
     Task,
     Triage,
 )
-from trace_assets.routing.router import UNNEEDED_COST, RoutingExample, opening, routing_examples
-from trace_assets.routing.sets import members_of
+from trace_assets.routing.router import UNNEEDED_COST, RoutingExample, members_of, opening, routing_examples
 from trace_assets.stats.intervals import wilson
 from trace_assets.stats.paired import Ints, compare
 from trace_assets.stats.ranking import expected_calibration_error

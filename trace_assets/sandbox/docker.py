@@ -16,14 +16,14 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Self
 
-from trace_assets.sandbox import image, settings_of_containers
-from trace_assets.sandbox.backend import IsolationLevel
+from trace_assets.sandbox import image
 from trace_assets.sandbox.channel import Closed, SocketChannel, left, split_line
-from trace_assets.sandbox.config import SandboxConfig
+from trace_assets.sandbox.config import CONTAINER, SandboxConfig, host_flags, sandbox_version
+from trace_assets.sandbox.config import folder as own_folder
 from trace_assets.sandbox.errors import ProtocolError, SandboxUnavailable, Timeout, TooLarge
+from trace_assets.sandbox.pool import IsolationLevel
 from trace_assets.sandbox.protocol import MAX_LINE
 from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.settings_of_containers import CONTAINER, host_flags, sandbox_version
 
 _API_SECONDS = 10
 _REMOVAL_SECONDS = 20.0
@@ -131,7 +131,7 @@ class DockerBackend:
         image.sweep(client)
         with contextlib.closing(self._new_client(600)) as patient:  # a pull or a build takes its time
             self.image = image.ensure_image(patient, config.image, config.base_image)
-        self._seccomp = (settings_of_containers.folder() / "seccomp.json").read_text()
+        self._seccomp = (own_folder() / "seccomp.json").read_text()
         self._flags = host_flags(config, self._seccomp)
         self.version = sandbox_version("docker", self._flags | CONTAINER, self.image.contents)
         self._folder: Path | None = None

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trace_assets.sandbox import settings_of_containers
+from trace_assets.sandbox.config import folder as own_folder
+from trace_assets.sandbox.config import worker_files, worker_hash
 from trace_assets.sandbox.errors import SandboxUnavailable
 
 REGISTRY_BASE = "python:3.11-slim"
@@ -37,8 +38,8 @@ class ImageInfo:
 
 def image_tag() -> str:
     """Name of the project's image; it changes with the worker and the Dockerfile."""
-    digest = hashlib.sha256((settings_of_containers.folder() / "Dockerfile").read_bytes())
-    digest.update(settings_of_containers.worker_hash().encode())
+    digest = hashlib.sha256((own_folder() / "Dockerfile").read_bytes())
+    digest.update(worker_hash().encode())
     return f"trace-sandbox:{digest.hexdigest()[:12]}"
 
 
@@ -119,7 +120,7 @@ def make_offline_base(client: Any, reference: str) -> None:
     with tempfile.TemporaryDirectory(prefix="trace-base-") as folder:
         tar = Path(folder) / "base.tar"
         done = subprocess.run(
-            ["sh", str(settings_of_containers.folder() / "make_base_image.sh"), "--tar", str(tar)],
+            ["sh", str(own_folder() / "make_base_image.sh"), "--tar", str(tar)],
             capture_output=True,
             text=True,
             timeout=600,
@@ -144,9 +145,9 @@ def build(client: Any, tag: str, base: str) -> None:
 
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as tar:
-        for path in (settings_of_containers.folder() / "Dockerfile", *settings_of_containers.worker_files()):
+        for path in (own_folder() / "Dockerfile", *worker_files()):
             data = path.read_bytes()
-            member = tarfile.TarInfo(path.relative_to(settings_of_containers.folder()).as_posix())
+            member = tarfile.TarInfo(path.relative_to(own_folder()).as_posix())
             member.size, member.mode = len(data), 0o644
             tar.addfile(member, io.BytesIO(data))
     context.seek(0)

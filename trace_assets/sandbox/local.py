@@ -16,19 +16,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trace_assets.sandbox import settings_of_containers
-from trace_assets.sandbox.backend import IsolationLevel
 from trace_assets.sandbox.channel import SocketChannel
-from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.errors import SandboxUnavailable
-from trace_assets.sandbox.sandbox import Sandbox
-from trace_assets.sandbox.settings_of_containers import (
+from trace_assets.sandbox.config import (
     BUBBLEWRAP,
     ENVIRONMENT,
     WORKER_FLAGS,
+    SandboxConfig,
     compile_profile,
     sandbox_version,
+    worker_files,
 )
+from trace_assets.sandbox.config import folder as own_folder
+from trace_assets.sandbox.errors import SandboxUnavailable
+from trace_assets.sandbox.pool import IsolationLevel
+from trace_assets.sandbox.sandbox import Sandbox
 
 _POST_MORTEM_SECONDS = 0.5
 
@@ -188,7 +189,7 @@ class BubblewrapBackend:
 
     def start(self) -> Sandbox:
         """See `Backend`."""
-        worker = {path.name: os.open(path, os.O_RDONLY) for path in settings_of_containers.worker_files()}
+        worker = {path.name: os.open(path, os.O_RDONLY) for path in worker_files()}
         filter_fd = os.memfd_create("seccomp")
         try:
             os.write(filter_fd, self._filter)
@@ -231,7 +232,7 @@ class UnsafeBackend:
 
     def start(self) -> Sandbox:
         """See `Backend`."""
-        worker = str(settings_of_containers.folder() / "worker")
+        worker = str(own_folder() / "worker")
         sandbox = start_process([sys.executable, *WORKER_FLAGS, worker], self.config, env=ENVIRONMENT)
         sandbox.must_seal = False
         return sandbox

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from trace_assets.sandbox import settings_of_containers
 from trace_assets.sandbox.channel import Channel, Closed, SocketChannel
-from trace_assets.sandbox.config import EVERYWHERE, Conditions, SandboxConfig
+from trace_assets.sandbox.config import EVERYWHERE, Conditions, SandboxConfig, worker_hash
 from trace_assets.sandbox.errors import (
     Died,
     EnvironmentFault,
@@ -106,7 +105,7 @@ class Sandbox:
             or set(hello) != {"hello", "protocol", "python", "worker"}
             or hello["hello"] != "trace-sandbox"
             or hello["protocol"] != PROTOCOL_VERSION
-            or hello["worker"] != settings_of_containers.worker_hash()
+            or hello["worker"] != worker_hash()
             or type(hello["python"]) is not str
             or not _PYTHON.fullmatch(hello["python"])
         ):

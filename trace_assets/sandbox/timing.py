@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trace_assets.errors import TraceError
-from trace_assets.sandbox.backend import make_backend
 from trace_assets.sandbox.config import SandboxConfig
-from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.sandbox.pool import SandboxPool, make_backend
 from trace_assets.sandbox.reward_verification import replay
 
 EXAMPLE = '''"""The smallest environment: say anything, be done after a number of turns."""

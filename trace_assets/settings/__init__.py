@@ -4,7 +4,6 @@ A section is all that its stage may be told: the Dagster graph has one `config/<
 an edit re-computes only the stages that read the section.
 """
 
-from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
 from trace_assets.settings.diagnosis import (
     Analyst,
     ContrastSection,
@@ -15,7 +14,15 @@ from trace_assets.settings.diagnosis import (
     StabilitySection,
     TriageSection,
 )
-from trace_assets.settings.evaluation import EvaluationSection, Rounds, Routing, Serving
+from trace_assets.settings.evaluation import (
+    BaseModelSection,
+    EvaluationSection,
+    Rollouts,
+    Rounds,
+    Routing,
+    Serving,
+    Targets,
+)
 from trace_assets.settings.operation import Automation, Ingest, Schedule, Watch
 from trace_assets.settings.section import Section
 from trace_assets.settings.settings import SECTIONS, SERVICES, Settings, load_settings

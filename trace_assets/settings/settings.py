@@ -15,7 +15,6 @@ from pydantic import BaseModel, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from trace_assets.errors import InputError, did_you_mean, said_as_meant
-from trace_assets.settings.agent import BaseModelSection, Rollouts, Targets
 from trace_assets.settings.diagnosis import (
     Analyst,
     ContrastSection,
@@ -27,7 +26,15 @@ from trace_assets.settings.diagnosis import (
     TriageSection,
     WriterServer,
 )
-from trace_assets.settings.evaluation import EvaluationSection, Rounds, Routing, Serving
+from trace_assets.settings.evaluation import (
+    BaseModelSection,
+    EvaluationSection,
+    Rollouts,
+    Rounds,
+    Routing,
+    Serving,
+    Targets,
+)
 from trace_assets.settings.operation import Automation, Cluster, Ingest, Schedule, Watch
 from trace_assets.settings.section import NOT_SHOWN, Section
 from trace_assets.settings.training import SandboxSection, Synthesis, Training

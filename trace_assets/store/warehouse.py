@@ -17,13 +17,13 @@ import polars as pl
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES
 from trace_assets.store.files import Home
-from trace_assets.store.saved_queries import ready_queries
 from trace_assets.store.tables import Store
 from trace_assets.store.views import (
     _as_it_reads,
     asks_what_there_is,
     no_rows,
     quoted,
+    ready_queries,
     scripts,
     scripts_of,
     table_select,

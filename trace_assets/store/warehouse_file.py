@@ -11,8 +11,7 @@ import duckdb
 from trace_assets.errors import InputError
 from trace_assets.records import TABLES
 from trace_assets.store.files import Home, replacing_file
-from trace_assets.store.saved_queries import ready_queries
-from trace_assets.store.views import quoted, statements
+from trace_assets.store.views import quoted, ready_queries, statements
 from trace_assets.store.warehouse import Warehouse
 
 STORAGE_VERSION = "v1.5.0"

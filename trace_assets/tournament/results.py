@@ -26,7 +26,7 @@ from trace_assets.evaluation.arms import (
 )
 from trace_assets.records import NO_ADAPTER, Evaluation, Record
 from trace_assets.records.table import polars_schema, to_frame
-from trace_assets.routing.sets import members_of
+from trace_assets.routing.router import members_of
 from trace_assets.store import Home, Warehouse
 from trace_assets.store.files import make_folder, replacing_file
 

@@ -12,7 +12,8 @@ from types import TracebackType
 from trace_assets.errors import Unavailable
 from trace_assets.policies.protocol import Policy, TokenTrace
 from trace_assets.records import Task, Trajectory
-from trace_assets.rollouts.runner import Rollout, Trial, roll_out
+from trace_assets.rollouts.episode import Rollout, Trial
+from trace_assets.rollouts.runner import roll_out
 from trace_assets.targets.protocol import Target
 from trace_assets.targets.timing import Prepares, Reading, reading_of
 from trace_assets.training.distributed import ALONE, ProcessGroup

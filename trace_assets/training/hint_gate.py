@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trace_assets.errors import require_extra
-from trace_assets.policies.advised import AdvisedPolicy, Place
-from trace_assets.policies.protocol import Policy
+from trace_assets.policies.protocol import AdvisedPolicy, Place, Policy
 from trace_assets.records import LabelValue, Task, Trajectory
 from trace_assets.rollouts.episode import Rollout
 from trace_assets.settings import Training

@@ -21,7 +21,7 @@ import numpy as np
 from trace_assets.errors import InputError
 from trace_assets.records import Interference, InterferencePart, Message, Task
 from trace_assets.settings import Training
-from trace_assets.stats.directions import Cosine, Floats, compare_directions, reliability, split_half
+from trace_assets.stats.agreement import Cosine, Floats, compare_directions, reliability, split_half
 from trace_assets.targets.protocol import Solving, Target
 
 TASKS = 16

@@ -16,12 +16,12 @@ from pydantic import BaseModel
 
 from trace_assets.errors import InputError
 from trace_assets.records import NO_ADAPTER, Adapter, TrainingPoint
-from trace_assets.routing.sets import JOINING
+from trace_assets.routing.router import JOINING
 from trace_assets.settings import Training
 from trace_assets.store.content import text_version
 from trace_assets.store.files import write_text
-from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Target
+from trace_assets.targets.timing import Mixture
 from trace_assets.training.checkpoints import adapter_id
 from trace_assets.training.plan import Job
 

@@ -36,8 +36,13 @@ from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.untrusted.allowance import Allowance
 from trace_assets.workflows.doubles import Double, find_doubles, policies_alike, tell_doubles
-from trace_assets.workflows.ingested_files import IngestedFiles, keep_notes_on, notes_on_files
-from trace_assets.workflows.target_notes import keep_notes, keep_policies
+from trace_assets.workflows.ingested_files import (
+    IngestedFiles,
+    keep_notes,
+    keep_notes_on,
+    keep_policies,
+    notes_on_files,
+)
 
 
 @dataclass(frozen=True)

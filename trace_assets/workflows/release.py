@@ -30,8 +30,7 @@ from trace_assets.records import (
     NoHarm,
     Triage,
 )
-from trace_assets.resources.model_files import whole_adapter, whole_base, whole_router
-from trace_assets.resources.policy import base_checkpoint
+from trace_assets.resources.policy import base_checkpoint, whole_adapter, whole_base, whole_router
 from trace_assets.resources.sandbox import known_permutation, permutation_for, sandbox_pool
 from trace_assets.routing.label_logits import option_lines
 from trace_assets.serving.release.documents import Evidence, card, count_labels, texts

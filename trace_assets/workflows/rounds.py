@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trace_assets.errors import InputError
-from trace_assets.evaluation.rounds import why_last
+from trace_assets.evaluation.choice import why_last
 from trace_assets.records import Round, RoundAgent
 from trace_assets.settings import Settings
 from trace_assets.store import Home

@@ -41,7 +41,7 @@ def present_sandbox(study: Study) -> Present:
     import warnings
 
     from trace_assets.sandbox import SandboxUnavailable
-    from trace_assets.sandbox.backend import make_backend
+    from trace_assets.sandbox.pool import make_backend
 
     try:
         with warnings.catch_warnings():

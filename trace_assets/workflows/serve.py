@@ -15,9 +15,8 @@ from trace_assets.evaluation.arms import COMPOSED, ROUTED, SINGLES, SUM
 from trace_assets.evaluation.choice import chosen_arm
 from trace_assets.evaluation.non_inferiority import acceptance
 from trace_assets.records import Adapter, Capability, CompositionChoice, Route, ServedParity, Task
-from trace_assets.resources.model_files import whole_adapter, whole_router
-from trace_assets.resources.policy import base_folder
-from trace_assets.routing.sets import JOINING, candidate_sets, members_of, models_for, set_name
+from trace_assets.resources.policy import base_folder, whole_adapter, whole_router
+from trace_assets.routing.router import JOINING, candidate_sets, members_of, models_for, set_name
 from trace_assets.study import Study
 from trace_assets.system.progress import progress
 from trace_assets.system.vllm import BASE, Launch, largest_rank, served_name

@@ -25,9 +25,8 @@ import duckdb
 from tests.bench.store.bench_data import generate
 from trace_assets.records import MessageRow, TrajectoryHead
 from trace_assets.store.files import Home
-from trace_assets.store.saved_queries import ready_queries
 from trace_assets.store.tables import Store
-from trace_assets.store.views import quoted
+from trace_assets.store.views import quoted, ready_queries
 from trace_assets.store.warehouse import Warehouse
 
 EVERY: tuple[str, ...] = ()

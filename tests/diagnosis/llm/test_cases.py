@@ -15,10 +15,10 @@ from trace_assets.assets.capability_dictionary import discover
 from trace_assets.diagnosis.llm.analyst import ModelAnalyst
 from trace_assets.diagnosis.llm.batches import draw_batches
 from trace_assets.diagnosis.llm.cases import Grounds, Rule, cases_question, described, rules_question
-from trace_assets.diagnosis.llm.context import Context
 from trace_assets.diagnosis.llm.discovery import Known, propose
 from trace_assets.diagnosis.llm.found_again import keep_found
 from trace_assets.diagnosis.llm.merging import Merged, case_merge_question, merge, model_capability_id
+from trace_assets.diagnosis.llm.request import Context
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import (
     Capability,

@@ -18,7 +18,8 @@ from tests.environments.exports.conftest import Action, Export, interpreter_with
 from tests.scripted_policies import ScriptedPolicy, always_say
 from trace_assets.errors import InputError
 from trace_assets.records import Message, ToolCall, Verdict
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Targets
 from trace_assets.system.machine import free_port

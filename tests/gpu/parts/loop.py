@@ -70,9 +70,9 @@ def _sandbox(asked: Asked) -> str:
     """Return the strongest sandbox there is; what generated code runs in stands in the table."""
     import warnings
 
-    from trace_assets.sandbox.backend import make_backend
     from trace_assets.sandbox.config import SandboxConfig
     from trace_assets.sandbox.errors import SandboxUnavailable
+    from trace_assets.sandbox.pool import make_backend
 
     try:
         with warnings.catch_warnings():

@@ -11,7 +11,8 @@ import pytest
 from trace_assets.sandbox import SandboxPool, open_pool
 from trace_assets.sandbox.selftest import runner
 from trace_assets.sandbox.selftest.attack import Played, load_attacks
-from trace_assets.sandbox.selftest.placement import Bait, arm
+from trace_assets.sandbox.selftest.host import Bait
+from trace_assets.sandbox.selftest.placement import arm
 from trace_assets.sandbox.selftest.runner import SCENARIOS, catalogue, run_attacks
 from trace_assets.sandbox.session import Session
 

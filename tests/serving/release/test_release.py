@@ -18,7 +18,7 @@ from tests.serving.release.conftest import fit_router, make_study
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Adapter, ArmSummary, BaseCheckpoint, CompositionChoice, NoHarm
 from trace_assets.report.data import ReportData
-from trace_assets.resources.model_files import enter
+from trace_assets.resources.policy import enter
 from trace_assets.serving.release.manifest import read_release
 from trace_assets.study import Study
 from trace_assets.training.checkpoints import adapter_id

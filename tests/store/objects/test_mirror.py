@@ -15,7 +15,7 @@ from trace_assets.store.objects.bucket import Bucket
 from trace_assets.store.objects.download import CACHE_VARIABLE, mirror
 from trace_assets.store.objects.remote import RemoteHome
 from trace_assets.store.objects.upload import copy_up
-from trace_assets.store.saved_queries import ready_queries
+from trace_assets.store.views import ready_queries
 
 URL = "s3://bucket/study"
 

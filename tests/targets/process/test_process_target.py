@@ -15,7 +15,8 @@ import pytest
 from tests.scripted_policies import ScriptedPolicy
 from trace_assets.errors import InputError, Unavailable, UserFault
 from trace_assets.records import Message, Task, ToolCall
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.targets.process.answers import TargetDied, TargetFault, TargetHung
 from trace_assets.targets.process.target import ProcessConfig, ProcessEpisode, ProcessTarget
 from trace_assets.targets.protocol import Target

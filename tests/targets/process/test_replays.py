@@ -9,7 +9,8 @@ from tests.scripted_policies import ScriptedPolicy
 from trace_assets.diagnosis.repair.measure import measure, why_not
 from trace_assets.policies.protocol import Conversation
 from trace_assets.records import Capability, Label, Message, ToolCall
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.targets.process.target import ProcessTarget
 
 Opened = Callable[..., ProcessTarget]

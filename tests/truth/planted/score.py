@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tests.truth.outcome import as_failed
 from tests.truth.planted.domain import Domain, Run
 from tests.truth.scores import Share, share
-from trace_assets.diagnosis.triage import Known, triage
+from trace_assets.diagnosis.attribution.case import Known
+from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Triage
 
 

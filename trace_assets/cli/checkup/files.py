@@ -14,7 +14,7 @@ from trace_assets.orchestration.asset_files import READ_TO_THE_END, damaged_data
 from trace_assets.orchestration.recovery import half_made, unfinished_work
 from trace_assets.records import TABLES, BaseCheckpoint
 from trace_assets.resources.inbox import FOLDER, LAID_AGAIN, batches
-from trace_assets.resources.model_files import whole_base
+from trace_assets.resources.policy import whole_base
 from trace_assets.store import Home
 from trace_assets.store.files import exchange_works, nearest
 from trace_assets.store.item_locks import due_items

@@ -23,8 +23,8 @@ from trace_assets.diagnosis.attribution.told import stands_in
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.verbs import deed
-from trace_assets.diagnosis.detectors.wording import asks_for, spoken
+from trace_assets.diagnosis.detectors.verbs import deed, spoken
+from trace_assets.diagnosis.detectors.wording import asks_for
 from trace_assets.diagnosis.expected.facts import things_in
 from trace_assets.records import ActionDiff
 

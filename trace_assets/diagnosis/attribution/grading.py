@@ -9,7 +9,7 @@ from typing import Any
 from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.programs import runs_programs
+from trace_assets.diagnosis.detectors.shell import runs_programs
 from trace_assets.diagnosis.detectors.values import leaves, records_in
 from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 from trace_assets.records import ActionDiff, ExpectedAction

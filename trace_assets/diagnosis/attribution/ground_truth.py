@@ -11,7 +11,7 @@ from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
 from trace_assets.diagnosis.detectors.mutation import by_verb
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
 from trace_assets.records import Check
 
 _PATTERN = re.compile(r"\(\?[isx=:!]|\\[bsdw]|\.[*+]|\.\{\d")

@@ -14,7 +14,7 @@ from trace_assets.diagnosis.attribution.case import Case, Ruling
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.wording import deed, spoken
+from trace_assets.diagnosis.detectors.verbs import deed, spoken
 from trace_assets.diagnosis.expected.facts import things_in
 from trace_assets.records import ActionDiff
 

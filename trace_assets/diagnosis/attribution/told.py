@@ -15,7 +15,7 @@ from trace_assets.diagnosis.detectors.argument_values import date_words
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
 from trace_assets.records import ActionDiff
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -10,15 +10,12 @@ from trace_assets.diagnosis.detectors.agreed_deeds import AgreedDeedLeft
 from trace_assets.diagnosis.detectors.alike_left import AlikeLeftOut
 from trace_assets.diagnosis.detectors.answers import NoAnswer, UnseenAnswer
 from trace_assets.diagnosis.detectors.argument_values import StaleValue, UnsupportedArgument
-from trace_assets.diagnosis.detectors.asked_facts import UnaskedFact
 from trace_assets.diagnosis.detectors.asked_values import OtherChoiceTaken, OtherThanAsked
 from trace_assets.diagnosis.detectors.barred_changes import BarredByOwnChange
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.customary_step import CustomaryStep
 from trace_assets.diagnosis.detectors.deleted_files import UnaskedDeletion
 from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
-from trace_assets.diagnosis.detectors.kept_word import PromiseUnkept, WrongFigure
 from trace_assets.diagnosis.detectors.listed_unopened import ListedUnopened
 from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
 from trace_assets.diagnosis.detectors.missing_looks import (
@@ -34,7 +31,7 @@ from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
 from trace_assets.diagnosis.detectors.refusals import EmptyResultBelieved, RefusalUntold
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
-from trace_assets.diagnosis.detectors.situational_steps import SituationalStep
+from trace_assets.diagnosis.detectors.situational_steps import CustomaryStep, SituationalStep
 from trace_assets.diagnosis.detectors.told_counts import WrongCount
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import LimitExceeded, UnansweredState
@@ -46,12 +43,17 @@ from trace_assets.diagnosis.detectors.unfinished_work import (
 )
 from trace_assets.diagnosis.detectors.unmet_requests import ChangeAgainstRequest, RequestLeftUnmentioned
 from trace_assets.diagnosis.detectors.unnamed_choices import UnnamedChoice
-from trace_assets.diagnosis.detectors.untold import UntoldFigure
+from trace_assets.diagnosis.detectors.untold import UnaskedFact, UntoldFigure
 from trace_assets.diagnosis.detectors.whole_for_part import WholeForPart
 from trace_assets.diagnosis.detectors.write_against_policy import WriteAgainstClauses, WriteAgainstPolicy
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
 from trace_assets.diagnosis.detectors.write_past_date import WritePastDate
-from trace_assets.diagnosis.detectors.wrong_statements import ClaimWithoutWrite, DeniedWithoutLook
+from trace_assets.diagnosis.detectors.wrong_statements import (
+    ClaimWithoutWrite,
+    DeniedWithoutLook,
+    PromiseUnkept,
+    WrongFigure,
+)
 
 FAMILIES: tuple[Detector, ...] = (
     UnreadPrerequisite(),

@@ -13,7 +13,8 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical
-from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun
 
 MIN_USES = 4
 ALWAYS = 0.95

@@ -11,7 +11,8 @@ from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, numbers_in, readings
-from trace_assets.diagnosis.detectors.wording import gerund, plain_name, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund, plain_name
 
 MIN_USES = 4
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z")

@@ -9,11 +9,12 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.described_records import Record, shown_among, words_for
 from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.notation import Said, counts_in, is_moment, says_moment, together
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
-from trace_assets.diagnosis.detectors.said_values import Said, counts_in, is_moment, says_moment, together
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, strings
-from trace_assets.diagnosis.detectors.wording import gerund, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund, noun
 
 MIN_USES = 3
 """Runs in which the user must have said a value, or told records apart."""

@@ -12,7 +12,8 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import STOP_WORDS, deed, gerund, spoken
+from trace_assets.diagnosis.detectors.verbs import deed, spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, gerund
 
 MIN_USES = 3
 # English only: in other languages the object must be named.

@@ -12,11 +12,11 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over, mutating_tools
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
-from trace_assets.diagnosis.detectors.programs import command_line
-from trace_assets.diagnosis.detectors.shell import names_file, shows
+from trace_assets.diagnosis.detectors.shell import command_line, names_file, shows
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
-from trace_assets.diagnosis.detectors.wording import STOP_WORDS, asks_for, named_after, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, asks_for, named_after
 from trace_assets.records import ToolSpec
 from trace_assets.stats.intervals import wilson
 

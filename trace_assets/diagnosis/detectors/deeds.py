@@ -12,8 +12,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from trace_assets.diagnosis.detectors.programs import command_line, program_of
-from trace_assets.diagnosis.detectors.shell import line_deed
+from trace_assets.diagnosis.detectors.shell import command_line, line_deed, program_of
 from trace_assets.diagnosis.detectors.verbs import READING, WRITING, deed, spoken
 
 _SELECTS = frozenset({"action", "command", "cmd", "operation", "op", "service", "subcommand", "verb"})

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.programs import command_line
 from trace_assets.diagnosis.detectors.protocol import (
     NOT_NEEDED,
     Finding,
@@ -17,10 +16,10 @@ from trace_assets.diagnosis.detectors.protocol import (
     lacking,
     present,
 )
-from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, READ, deleted_by, names_file
+from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, READ, command_line, deleted_by, names_file
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
 
 _DELETES = re.compile(r"(?:delete|remove|rm|unlink)\b")
 _SCRATCH = re.compile(r"\A/tmp/|\*|\$|__pycache__|\.pyc\Z|(?:\A|/)\.\w+_cache\b|\A/dev/")

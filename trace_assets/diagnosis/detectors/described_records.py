@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
+from trace_assets.diagnosis.detectors.notation import WEEKDAYS
 from trace_assets.diagnosis.detectors.protocol import (
     NOT_NEEDED,
     Detector,
@@ -21,10 +22,10 @@ from trace_assets.diagnosis.detectors.protocol import (
     lacking,
     present,
 )
-from trace_assets.diagnosis.detectors.said_values import WEEKDAYS
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, records_in, scalars_of, time_of
-from trace_assets.diagnosis.detectors.wording import STOP_WORDS, gerund, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, gerund, noun
 
 MIN_USES = 4
 """Runs in which the user must have told such records apart."""

@@ -15,7 +15,8 @@ from trace_assets.diagnosis.detectors.missing_looks import MIN_USES
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import noun
 
 # English only: a policy in another language gives no proposals.
 _HELPS = re.compile(

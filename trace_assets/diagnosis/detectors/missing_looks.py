@@ -15,7 +15,8 @@ from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mista
 from trace_assets.diagnosis.detectors.situations import ALWAYS, holds, in_words, situation_of
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, look, noun, spoken, title
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, look, noun, title
 
 MIN_USES = 3
 

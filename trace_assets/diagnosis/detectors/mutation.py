@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from trace_assets.diagnosis.detectors.programs import runs_programs
+from trace_assets.diagnosis.detectors.shell import runs_programs
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves
 from trace_assets.diagnosis.detectors.verbs import NOUNS, READING, WRITING, deed, spoken

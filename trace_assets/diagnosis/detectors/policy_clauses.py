@@ -21,10 +21,11 @@ from trace_assets.diagnosis.detectors.verbs import (
     has_stem,
     same_verb,
     speaks_of_change,
+    spoken,
     things,
     verb_of,
 )
-from trace_assets.diagnosis.detectors.wording import last_name, spoken
+from trace_assets.diagnosis.detectors.wording import last_name
 
 _MAY = re.compile(
     r"\b(?:may|can|could|(?:is|are) (?:allowed|possible|permitted)|allowed)\b[^;]*?"

@@ -1,17 +1,28 @@
-"""Beyond which number a policy does not allow an argument of a tool. English only."""
+"""What a policy forbids to give a tool, whatever a record says, and sums that it states as fixed.
+
+Forbidden are numbers beyond a limit, values, kinds and words. English only.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from trace_assets.diagnosis.detectors.policy_subjects import EXCEPTION, NUMBERS, speaks_of
+from trace_assets.diagnosis.detectors.policy_lines import Sentence
+from trace_assets.diagnosis.detectors.policy_subjects import (
+    CONDITION,
+    EXCEPTION,
+    NUMBERS,
+    WORD,
+    forbids_deed,
+    speaks_of,
+    values_said,
+)
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
-from trace_assets.diagnosis.detectors.verbs import has_stem, is_deed, things
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import has_stem, is_deed, spoken, things
 
 _MANY = (
     r"(?P<sign>[$€£])?\s?(?P<number>\d[\d,]*(?:\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twelve)"
@@ -35,6 +46,36 @@ _SPANS = frozenset(
     {"day", "week", "month", "year", "booking", "order", "request", "call", "time", "transaction"}
 )
 """What a limit may be counted by without another number that would have to be known."""
+_CURRENCY = (
+    r"(?:euros?|eur|cents?|dollars?|usd|bucks|pounds?|gbp|quid|chf|francs?|yen|jpy|kr|kronor|kroner|sek|"
+    r"nok|dkk|zloty|pln|rupees?|inr|credits?|points?|pesos?|reais|real)\b"
+)
+_NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
+_FIGURE = re.compile(
+    rf"(?P<sign>[$€£¥])\s?(?P<signed>{_NUMBER})"
+    rf"|(?<![\w.,:/-])(?P<plain>{_NUMBER})\s?(?P<unit>%|per ?cent\b|[$€£¥]|{_CURRENCY})?(?![\w-]|[.,:/]\d)"
+)
+_COST = (
+    r"(?:fees?|charges?|charged|surcharges?|supplements?|deposits?|costs?|penalt(?:y|ies)|prices?|premiums?|"
+    r"extra|kept|keeps?|deduct\w*|withh(?:old|eld)|minus|plus|less|retain\w*|excess)"
+)
+_COSTS = re.compile(rf"\b{_COST}\b")
+_COSTS_SO = re.compile(rf"\b{_COST}[\s:]+(?:(?:of|is|are|at|a|an|the|fixed|flat|another|by)\s+)*\Z")
+_IS_COST = re.compile(rf"\s{_COST}\b")
+_NO_SUM = re.compile(
+    r"\s*(?:st|nd|rd|th|[ap]\.?m\b|o'clock|hours?|h\b|days?|nights?|weeks?|months?|years?|minutes?|mins?|"
+    r"times?|people|persons?|guests?|items?|pieces?|units?|kg|kilos?|g\b|km|miles?|m\b|metres?|meters?|"
+    r"litres?|liters?|digits?|letters?|characters?|of the|calls?|attempts?|seats?|bags?)"
+)
+
+
+_PART_OF = {"half": 0.5, "third": 1 / 3, "quarter": 0.25}
+_PARTS = re.compile(
+    r"\b(?:an? |one |the )?(half|third|quarter)"
+    r"(?= (?:of )?(?:the |that |this |its |their |what )|\W*\Z|, |"
+    r" (?:back|price|fare|fee|rate|sum|amount|total)\b)"
+)
+"""Shares in words; half an hour and the third floor are none."""
 
 
 @dataclass(frozen=True)
@@ -116,3 +157,200 @@ def _is_noun(name: str, noun: str) -> bool:
     return (len(stem) > 2 or stem in _UNITS) and any(
         word.rstrip("s") == stem for word in spoken(name).split()
     )
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number that a policy states.
+
+    Attributes:
+        number: The sum; of a share the part of one (25 % is 0.25).
+        share: Whether it is a share of something.
+        shown: How the policy writes it.
+    """
+
+    number: float
+    share: bool
+    shown: str
+
+
+def figures_in(text: str) -> list[Figure]:
+    """Return the sums and shares that a sentence states; counts, times and dates are none.
+
+    >>> [(one.number, one.share) for one in figures_in("we keep a fee of 18 euros, from 48 hours on 25%")]
+    [(18.0, False), (0.25, True)]
+    >>> [one.shown for one in figures_in("the price plus 6.50 for delivery; open 9 to 17, 3 items at most")]
+    ['6.50']
+    >>> [one.shown for one in figures_in("a late fee of 12 applies after 3 days; call 555-0100")]
+    ['12']
+    >>> [one.number for one in figures_in("they pay half of the price; half an hour; the third floor")]
+    [0.5]
+    """
+    found: dict[tuple[float, bool], Figure] = {}
+    for match in _PARTS.finditer(text):
+        part = _PART_OF[match[1]]
+        found.setdefault((part, True), Figure(part, True, match[0].strip()))
+    for match in _FIGURE.finditer(text):
+        said = match["signed"] or match["plain"]
+        number, unit = float(said.replace(",", "")), match["unit"] or ""
+        share = unit.startswith(("%", "per"))
+        money = bool(match["sign"]) or (bool(unit) and not share)
+        if not (share or money):
+            if _NO_SUM.match(text, match.end()):
+                continue
+            beside = _COSTS_SO.search(text[: match.start()]) or _IS_COST.match(text, match.end())
+            cents = re.search(r"\.\d\d\Z", said) is not None
+            if not beside and not (cents and _COSTS.search(text)):
+                continue
+        if number > 0 and not (share and number >= 100):
+            one = Figure(number / 100 if share else number, share, match[0].strip())
+            found.setdefault((one.number, share), one)
+    return list(found.values())
+
+
+def stated(policy: PolicyText) -> list[tuple[Figure, Sentence]]:
+    """Return every figure that a policy states, with the first sentence that does."""
+    found: dict[tuple[float, bool], tuple[Figure, Sentence]] = {}
+    for sentence in policy.sentences:
+        for one in figures_in(sentence.text):
+            found.setdefault((one.number, one.share), (one, sentence))
+    return list(found.values())
+
+
+BEFORE = 3
+"""Sentences above one that may name what it speaks of as `this sum`."""
+
+
+def with_those_before(policy: PolicyText) -> Iterator[tuple[Sentence, list[Sentence]]]:
+    """Yield each sentence with those before it under the same heading, the nearest first."""
+    sentences = policy.sentences
+    for place, one in enumerate(sentences):
+        above = sentences[max(0, place - BEFORE) : place][::-1]
+        yield one, [other for other in above if other.heading == one.heading]
+
+
+@dataclass(frozen=True)
+class GivenBan:
+    """A tool may not be given certain values.
+
+    Attributes:
+        sentence: What says so.
+        argument: What must not have them.
+        values: As given; one that ends with a stroke stands for all that lies under that path.
+    """
+
+    sentence: str
+    argument: str
+    values: tuple[str, ...]
+
+
+def is_among(value: object, values: Iterable[str]) -> bool:
+    """Tell whether a value is one of some, or lies under one that is a path.
+
+    >>> is_among("/app/tests/a.py", ["/app/tests/"]), is_among("tests.py", ["tests/"])
+    (True, False)
+    """
+    text = str(value)
+    return any(
+        text == one or (one.endswith("/") and f"/{one}".replace("//", "/") in f"/{text}") for one in values
+    )
+
+
+_FOLDER = re.compile(r"(?<![\w:/.])(?:\.{0,2}/)?(?:[\w.-]+/)+[\w-]*")
+_TOUCHES = re.compile(r"\b(?:touch|edit|modif|chang|alter|writ|delet|remov|creat|mov)\w*")
+
+_IN_PLACE = re.compile(r"\b(?:one|ones|it|them|these|those)\b")
+_LITERAL = re.compile(r"[`'\"‘“]([^`'\"’”]{2,40})[`'\"’”]")
+
+
+def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str]]) -> list[GivenBan]:
+    """Return the values that a policy names, in quotes, as those that a tool must not be given.
+
+    >>> text = PolicyText("Drafts go to `review`. Never send one to `all`.")
+    >>> [(one.argument, one.values) for one in given_bans(text, "send_draft", {"list": ["all", "review"]})]
+    [('list', ('all',))]
+    """
+    found, before = [], ""
+    for sentence in policy.sentences:
+        text, previous, before = sentence.text, before, sentence.text
+        if not forbids_deed(text, tool) or EXCEPTION.search(text) or CONDITION.search(text):
+            continue
+        folders = [f"{one.rstrip('/')}/" for one in _FOLDER.findall(text) if _TOUCHES.search(text)]
+        for argument, values in given.items() if folders else ():
+            under = [one for one in values if is_among(one, folders)]
+            if under and len(under) < len(set(values)) and all("/" in one for one in values):
+                found.append(GivenBan(text, argument, tuple(folders)))
+        if _IN_PLACE.search(text):
+            sentence = Sentence(text, f"{sentence.heading} {previous}")
+        if not speaks_of(sentence, tool):
+            continue
+        quoted = set(_LITERAL.findall(text))
+        for argument, values in given.items():
+            said = tuple(sorted(one for one in values if one.lower() in quoted))
+            if said and len(said) < len(set(values)):
+                found.append(GivenBan(text, argument, said))
+    return found
+
+
+def kinds_banned(policy: PolicyText, tool: str, known: Collection[str]) -> list[str]:
+    """Return the kinds of things, of those that are known, with which a policy forbids to use a tool at all.
+
+    They stand in the place of the thing that the tool is named after; a sentence with a condition or an
+    exception before its colon gives none.
+
+    >>> text = PolicyText("A mug, a vase is never refunded: call transfer. A lamp is not refunded when lit.")
+    >>> kinds_banned(text, "refund_item", ["lamp", "mug", "rug", "vase"])
+    ['mug', 'vase']
+    """
+    found = set[str]()
+    for sentence in policy.sentences:
+        text = re.split("[:;]", sentence.text)[0]
+        if not FORBIDS.search(text) or EXCEPTION.search(text) or CONDITION.search(text):
+            continue
+        if is_deed(tool, WORD.findall(text)):
+            said = {spoken(one): one for one in known}
+            found |= {said[one] for one in values_said(text, said)}
+    return sorted(found)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A tool may not be used on what shows a certain word.
+
+    Attributes:
+        sentence: What says so.
+        word: As the policy writes it.
+    """
+
+    sentence: str
+    word: str
+
+
+_NOT_DONE = re.compile(r"\b(?:is|are|be) (?:not|never) (?:be )?[a-z]+(?:ed|en|t)\b")
+_CAPITALS = re.compile(r"(?<![\w`'\"])[A-Z][A-Z_-]{3,}(?![\w`'\"])")
+
+
+def marks(policy: PolicyText, tool: str) -> list[Mark]:
+    """Return the words, in capitals or quotes, that a policy says forbid a tool where a look shows them.
+
+    >>> text = PolicyText("Files whose header says GENERATED are not edited by hand.")
+    >>> [one.word for one in marks(text, "edit_file")]
+    ['GENERATED']
+    """
+    found = []
+    for sentence in policy.sentences:
+        text = sentence.text
+        if not (FORBIDS.search(text) or _NOT_DONE.search(text)) or EXCEPTION.search(text):
+            continue
+        if not _MARKED.search(text) or not speaks_of(sentence, tool):
+            continue
+        place = policy.text.lower().find(text)
+        own = policy.text[place : place + len(text)] if place >= 0 else text
+        words = [*_CAPITALS.findall(own), *_LITERAL.findall(own)]
+        found += [Mark(text, word) for word in dict.fromkeys(words)]
+    return found
+
+
+_MARKED = re.compile(
+    r"\b(?:says?|reads?|marked|labell?ed|tagged|flagged|contains?|shows?|bears?|starts? with)\b"
+)

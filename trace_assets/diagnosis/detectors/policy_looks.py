@@ -14,10 +14,10 @@ from trace_assets.diagnosis.detectors.verbs import (
     is_deed,
     same_verb,
     speaks_of_change,
+    spoken,
     things,
     verb_of,
 )
-from trace_assets.diagnosis.detectors.wording import spoken
 
 _BEFORE = re.compile(r"\b(?:before|prior to)\b")
 _AFTER = re.compile(r"\b(?:after|once|whenever you have|when you have|as soon as|each time|every time)\b")

@@ -21,8 +21,8 @@ from trace_assets.diagnosis.detectors.policy_subjects import (
 )
 from trace_assets.diagnosis.detectors.policy_text import OTHERWISE, PolicyText, clauses_of
 from trace_assets.diagnosis.detectors.values import categorical
-from trace_assets.diagnosis.detectors.verbs import same_verb, speaks_of_change, verb_of
-from trace_assets.diagnosis.detectors.wording import last_name, spoken
+from trace_assets.diagnosis.detectors.verbs import same_verb, speaks_of_change, spoken, verb_of
+from trace_assets.diagnosis.detectors.wording import last_name
 
 _ONLY_IF = re.compile(r"\bonly\b[^,;]*?\b(?:if|when|while|whose|where|that (?:is|are|has|have))\b(.*)")
 _IF_ONLY = re.compile(r"\b(?:if|when|provided that)\b([^,;]*)")

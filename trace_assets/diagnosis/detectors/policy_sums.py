@@ -9,12 +9,13 @@ from typing import Any
 from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.policy_figures import Figure, stated
+from trace_assets.diagnosis.detectors.policy_limits import Figure, stated
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.situations import around, calls_in, in_words, situation_of
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, numbers_in, records_in, sums
-from trace_assets.diagnosis.detectors.wording import gerund, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund
 
 MIN_USES = 3
 """Runs in which a sum must be reckoned as the policy has it."""

@@ -12,8 +12,8 @@ from trace_assets.diagnosis.detectors.policy_lines import Sentence
 from trace_assets.diagnosis.detectors.policy_subjects import EXCEPTION, NUMBERS, WORD, forbids_deed, speaks_of
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.values import time_of
-from trace_assets.diagnosis.detectors.verbs import has_stem, things
-from trace_assets.diagnosis.detectors.wording import last_name, plain_name, spoken
+from trace_assets.diagnosis.detectors.verbs import has_stem, spoken, things
+from trace_assets.diagnosis.detectors.wording import last_name, plain_name
 
 _BEGUN = re.compile(r"\b(begun|started|begins?|starts?|departed|left|checked in)\b")
 _BEGINS = re.compile(r"(?:^|[._])(?:start\w*|begin\w*|from|arriv\w*|depart\w*|check_?in|pick_?up)(?:[._]|$)")

@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.decisions import Decision, divided, shunned
 from trace_assets.diagnosis.detectors.identity import normal
-from trace_assets.diagnosis.detectors.policy_given import kinds_banned
+from trace_assets.diagnosis.detectors.policy_limits import kinds_banned
 from trace_assets.diagnosis.detectors.policy_text import ALLOWS, FORBIDS
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.situations import Decision, divided, shunned
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, strings
 from trace_assets.diagnosis.detectors.verbs import (
@@ -21,10 +21,11 @@ from trace_assets.diagnosis.detectors.verbs import (
     means,
     names_change,
     same_verb,
+    spoken,
     things,
     verb_of,
 )
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, last_name, named_after, noun, spoken
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, last_name, named_after, noun
 
 MIN_USES = 3
 MAX_VALUES = 8

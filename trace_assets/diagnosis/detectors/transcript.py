@@ -17,8 +17,15 @@ from pydantic_core import from_json
 from trace_assets.diagnosis.detectors.deeds import PATHS, named_in_path, says_deed, told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.notation import as_json
-from trace_assets.diagnosis.detectors.programs import command_line, program_failed, program_of, runs_programs
-from trace_assets.diagnosis.detectors.shell import FILE_DEEDS, files_of, quotes
+from trace_assets.diagnosis.detectors.shell import (
+    FILE_DEEDS,
+    command_line,
+    files_of,
+    program_failed,
+    program_of,
+    quotes,
+    runs_programs,
+)
 from trace_assets.diagnosis.detectors.values import (
     categorical,
     flat,

@@ -12,7 +12,8 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import STOP_WORDS, deed, imperative, last_name, spoken, title
+from trace_assets.diagnosis.detectors.verbs import deed, spoken
+from trace_assets.diagnosis.detectors.wording import STOP_WORDS, imperative, last_name, title
 from trace_assets.stats.tests import at_least
 
 Fact = tuple[str, str, str]

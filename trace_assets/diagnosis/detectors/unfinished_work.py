@@ -11,11 +11,12 @@ from typing import Any
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import find_ids, normal
 from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over
-from trace_assets.diagnosis.detectors.programs import command_line
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.shell import command_line
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves
-from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund, imperative, noun
 
 MIN_USES = 4
 

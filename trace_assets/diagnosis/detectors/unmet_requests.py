@@ -17,10 +17,11 @@ from trace_assets.diagnosis.detectors.verbs import (
     WORD,
     has_stem,
     same_verb,
+    spoken,
     things,
     verb_of,
 )
-from trace_assets.diagnosis.detectors.wording import imperative, spoken, title
+from trace_assets.diagnosis.detectors.wording import imperative, title
 
 MIN_USES = 1
 """Runs that must use a tool for words of the user to ask for it."""

@@ -17,8 +17,6 @@ from trace_assets.diagnosis.detectors.verbs import (
     verb_of,
 )
 
-__all__ = ["deed", "gerund", "imperative", "ing", "last_name", "noun", "plain_name", "spoken", "title"]
-
 _DOUBLE = re.compile(r"(?:^|[^aeiou])[aeiou]([bdglmnprt])\Z")
 _STRESSED = re.compile(
     r"(?:l|[^f]fer|[^i]mit|bug|cur|deter|get|gin|gram|mat|plan|plug|put|quip|run|set|shot|step|stop|tag)\Z"

@@ -13,7 +13,8 @@ from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses, is
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, scalars, time_of
-from trace_assets.diagnosis.detectors.wording import asks_for, gerund, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import asks_for, gerund, noun
 from trace_assets.diagnosis.detectors.write_against_rule import (
     argument_of,
     last_seen,

@@ -10,15 +10,14 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_given import given_bans, is_among, marks
-from trace_assets.diagnosis.detectors.policy_limits import Most, limits
+from trace_assets.diagnosis.detectors.policy_limits import Most, given_bans, is_among, limits, marks
 from trace_assets.diagnosis.detectors.policy_rules import Ban, bans, optional_fields
 from trace_assets.diagnosis.detectors.policy_windows import Window, dates_meant, windows
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Step, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, leaves, records_in, time_of
-from trace_assets.diagnosis.detectors.verbs import means, same_verb, things, verb_of
-from trace_assets.diagnosis.detectors.wording import asks_for, gerund, last_name, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import means, same_verb, spoken, things, verb_of
+from trace_assets.diagnosis.detectors.wording import asks_for, gerund, last_name, noun
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 
 MIN_USES = 3

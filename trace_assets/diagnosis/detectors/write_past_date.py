@@ -12,7 +12,8 @@ from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import categorical, time_of
-from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, plain_name, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import gerund, last_name, noun, plain_name
 
 MIN_USES = 3
 _ENDS = re.compile(r"(?:^|[._])(?:ends?|expir\w*|due|until|valid|deadline|closes?|last_day)(?:[._]|$)")

@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
-from trace_assets.diagnosis.detectors.policy_given import given_bans, is_among
+from trace_assets.diagnosis.detectors.policy_limits import given_bans, is_among
 from trace_assets.diagnosis.detectors.policy_windows import dates_meant, windows
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
-from trace_assets.diagnosis.detectors.verbs import same_verb, things, verb_of
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import same_verb, spoken, things, verb_of
 from trace_assets.diagnosis.detectors.write_against_policy import met_by_record, read_condition
 from trace_assets.diagnosis.expected.doubts import Doubt, record_of
 from trace_assets.diagnosis.expected.facts import Facts, Thing, objects

@@ -12,7 +12,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
 from trace_assets.diagnosis.expected.diffs import changed, differences, is_spelt_as
 from trace_assets.diagnosis.expected.doubts import (
     Doubt,

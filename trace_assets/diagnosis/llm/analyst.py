@@ -10,12 +10,12 @@ from itertools import islice
 
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.client import ModelServer
-from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context
 from trace_assets.diagnosis.llm.discovery import Known, Proposed, propose
 from trace_assets.diagnosis.llm.found_again import keep_found, recognise
 from trace_assets.diagnosis.llm.further import Further, Open, propose_further
 from trace_assets.diagnosis.llm.labelling import Labelled, ModelLabeller, label_hashes
 from trace_assets.diagnosis.llm.merging import Merged, merge
+from trace_assets.diagnosis.llm.request import NOTHING_KNOWN, Context
 from trace_assets.errors import CheckFailed, InputError
 from trace_assets.records import Capability, Label, Message, Trajectory
 from trace_assets.settings import Discovery, Labels

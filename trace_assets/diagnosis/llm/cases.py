@@ -14,9 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from trace_assets.diagnosis.llm.context import Context
-from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.spelling import id_of, within
+from trace_assets.diagnosis.llm.json_reply import id_of, within
+from trace_assets.diagnosis.llm.request import Answer, Context, Question, render
 from trace_assets.records import ActionDiff, Trajectory
 from trace_assets.settings import Discovery
 

@@ -14,8 +14,8 @@ from pydantic import model_validator
 
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
 from trace_assets.diagnosis.llm.discovery import Known
+from trace_assets.diagnosis.llm.json_reply import id_of
 from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.spelling import id_of
 from trace_assets.diagnosis.llm.transcript import view
 from trace_assets.records import Capability, Label, LackCause, Trajectory
 from trace_assets.settings import Labels

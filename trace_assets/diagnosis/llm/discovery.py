@@ -18,9 +18,16 @@ from trace_assets.diagnosis.llm.cases import (
     rules_question,
 )
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
-from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context, difference_lines, failed_checks
-from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.spelling import id_of, within
+from trace_assets.diagnosis.llm.json_reply import id_of, within
+from trace_assets.diagnosis.llm.request import (
+    NOTHING_KNOWN,
+    Answer,
+    Context,
+    Question,
+    difference_lines,
+    failed_checks,
+    render,
+)
 from trace_assets.diagnosis.llm.transcript import STEPS, view
 from trace_assets.records import ActionDiff, Proposal, Trajectory
 from trace_assets.settings import Discovery

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.json_reply import id_of
 from trace_assets.diagnosis.llm.merging import SAMPLE, Merged
 from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.spelling import id_of
 from trace_assets.records import Capability
 from trace_assets.records.capability import Recognised
 from trace_assets.settings import Discovery

@@ -19,9 +19,8 @@ from pydantic import Field
 
 from trace_assets.code_versions import code_version
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
-from trace_assets.diagnosis.llm.context import NOTHING_KNOWN, Context
-from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.spelling import id_of
+from trace_assets.diagnosis.llm.json_reply import id_of
+from trace_assets.diagnosis.llm.request import NOTHING_KNOWN, Answer, Context, Question, render
 from trace_assets.diagnosis.llm.transcript import View, view
 from trace_assets.records import Capability, Label, ShownTranscript, Trajectory
 from trace_assets.settings import Labels

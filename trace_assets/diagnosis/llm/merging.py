@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from trace_assets.diagnosis.llm.client import Incomplete, ModelServer, Unanswered
+from trace_assets.diagnosis.llm.json_reply import id_of
 from trace_assets.diagnosis.llm.request import Answer, Question, render
-from trace_assets.diagnosis.llm.spelling import id_of
 from trace_assets.records import Capability, Proposal
 from trace_assets.settings import Discovery
 

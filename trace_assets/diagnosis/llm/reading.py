@@ -14,8 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from trace_assets.diagnosis.llm.json_reply import values_in
-from trace_assets.diagnosis.llm.spelling import names_in, numbers_in, plain, word_of
+from trace_assets.diagnosis.llm.json_reply import names_in, numbers_in, plain, values_in, word_of
 
 _DEEP = 6
 """Wrappers around an answer that are looked into."""

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from trace_assets.diagnosis.attribution.case import Ruling
 from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.expected.facts import Told
 from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
-from trace_assets.diagnosis.llm.context import (
+from trace_assets.diagnosis.llm.labelling import LONGEST_TASK
+from trace_assets.diagnosis.llm.request import (
     MOST_DIFFS,
     NOTHING_KNOWN,
+    Answer,
     Context,
+    Question,
     difference_lines,
     failed_checks,
+    render,
 )
-from trace_assets.diagnosis.llm.labelling import LONGEST_TASK
-from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.diagnosis.llm.transcript import one_line, view
-from trace_assets.diagnosis.triage import SECOND_LOOK, Ruling
+from trace_assets.diagnosis.triage import SECOND_LOOK
 from trace_assets.records import ActionDiff, Fault, Trajectory
 
 

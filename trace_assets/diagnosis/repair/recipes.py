@@ -9,7 +9,7 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors import FAMILIES
 from trace_assets.diagnosis.detectors.identity import find_ids, looks_like_id, normal
-from trace_assets.diagnosis.detectors.lineage import part_lacking
+from trace_assets.diagnosis.detectors.protocol import part_lacking
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, strings
 from trace_assets.diagnosis.repair.run import Change, Plan, Run, call_of, in_words, objects_of

@@ -317,18 +317,6 @@ def begging(probe: Probe, seed: int) -> list[Action]:
 # Scripted agents without the capability. All of them must earn clearly less than the oracle.
 
 
-__all__ = [
-    "ATTACKERS",
-    "Attacker",
-    "Unsupported",
-    "arguments_for",
-    "calls_in",
-    "closing",
-    "hostile_values",
-    "messy",
-    "say",
-]
-
 ATTACKERS: dict[str, Attacker] = {
     attack.__name__: attack
     for attack in (

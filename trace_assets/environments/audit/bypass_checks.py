@@ -12,16 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from statistics import fmean
 
 from trace_assets.diagnosis.detectors.values import tells_error
-from trace_assets.environments.audit.adversarial import (
-    ATTACKERS,
-    Attacker,
-    Unsupported,
-    grep,
-    overact,
-    same_tool,
-)
+from trace_assets.environments.audit.adversarial import ATTACKERS, grep, overact, same_tool
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Action, Played, calls_in
+from trace_assets.environments.audit.scripted_rollouts import Action, Attacker, Played, Unsupported, calls_in
 from trace_assets.environments.audit.strangers import DEEDS, STYLES, stranger
 from trace_assets.stats.intervals import score_interval
 

@@ -13,7 +13,8 @@ from trace_assets.environments.audit.severity import RULES, Rules
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.policies.protocol import Policy
 from trace_assets.records import CapabilitySpec, DecisionPattern, Environment, Trajectory
-from trace_assets.rollouts.runner import Trial, run_rollouts
+from trace_assets.rollouts.episode import Trial
+from trace_assets.rollouts.runner import run_rollouts
 from trace_assets.sandbox import SandboxPool
 from trace_assets.settings import Synthesis
 from trace_assets.targets.sandboxed import SandboxedTarget

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.environments.audit.adversarial import Unsupported
 from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.decision_tree import NO_WRITE
@@ -25,6 +24,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     Attacker,
     Played,
     Probe,
+    Unsupported,
     arguments_for,
     call,
     calls_in,

@@ -15,8 +15,7 @@ from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.transcript import Observation
 from trace_assets.diagnosis.detectors.values import leaves, outermost, scalars, scalars_of, time_of
-from trace_assets.diagnosis.detectors.verbs import names_deed
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import names_deed, spoken
 from trace_assets.diagnosis.detectors.write_against_policy import read_condition
 from trace_assets.diagnosis.detectors.write_past_date import is_of
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject

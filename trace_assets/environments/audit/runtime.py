@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from trace_assets.environments.audit.adversarial import calls_in, hostile_values, messy
+from trace_assets.environments.audit.adversarial import hostile_values, messy
 from trace_assets.environments.audit.check import MAX_TURNS, AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe
+from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, calls_in
 from trace_assets.environments.audit.strangers import stranger
 from trace_assets.sandbox import EnvironmentFault
 from trace_assets.sandbox.config import CLOCK, Conditions

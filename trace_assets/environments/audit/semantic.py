@@ -10,17 +10,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from trace_assets.environments.audit.adversarial import calls_in, closing, messy, say
+from trace_assets.environments.audit.adversarial import messy
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
 from trace_assets.environments.audit.listed_values import (
     Place,
     choices,
     last_change,
     listed_values,
+    shown_solution,
     things_changed,
 )
-from trace_assets.environments.audit.scripted_rollouts import Action, Call, numbered, reads_everything
-from trace_assets.environments.audit.shown_solutions import shown_solution
+from trace_assets.environments.audit.scripted_rollouts import (
+    Action,
+    Call,
+    calls_in,
+    closing,
+    numbered,
+    reads_everything,
+    say,
+)
 from trace_assets.environments.learnability import forecast, seed_outcomes
 from trace_assets.records import Trajectory
 from trace_assets.stats.intervals import wilson

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from trace_assets.environments.audit.adversarial import arguments_for
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
-from trace_assets.environments.audit.scripted_rollouts import properties
+from trace_assets.environments.audit.scripted_rollouts import arguments_for, properties
 
 PARAMETERS = {"tools": 0, "reset": 1, "step": 1, "verdict": 0, "oracle": 1}
 """The functions of the protocol and how many arguments each is called with."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import leaves, numbers_in, tells_error
-from trace_assets.environments.audit.adversarial import Unsupported
 from trace_assets.environments.audit.allowed_ways import corrections_count
 from trace_assets.environments.audit.bypass_checks import attack, judged
 from trace_assets.environments.audit.check import AuditCheck, Finding, Subject
@@ -20,6 +19,7 @@ from trace_assets.environments.audit.scripted_rollouts import (
     Call,
     Played,
     Probe,
+    Unsupported,
     again,
     arguments_for,
     call,

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import time_of
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
 from trace_assets.environments.contract.policy_words import PARTICLES, Bound, is_alike, known_words, singular
 
 Row = Mapping[str, Any]

@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import time_of
-from trace_assets.diagnosis.detectors.verbs import same_verb
-from trace_assets.diagnosis.detectors.wording import spoken
+from trace_assets.diagnosis.detectors.verbs import same_verb, spoken
 from trace_assets.environments.contract.policy_cases import (
     NO,
     SECONDS,

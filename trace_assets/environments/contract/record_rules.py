@@ -14,15 +14,14 @@ from typing import Any
 
 from trace_assets.diagnosis.detectors.identity import normal
 from trace_assets.diagnosis.detectors.policy_clauses import Atom, clauses, holds
-from trace_assets.diagnosis.detectors.policy_given import given_bans, is_among
-from trace_assets.diagnosis.detectors.policy_limits import limits
+from trace_assets.diagnosis.detectors.policy_limits import given_bans, is_among, limits
 from trace_assets.diagnosis.detectors.policy_rules import bans
 from trace_assets.diagnosis.detectors.policy_subjects import forbids_deed
 from trace_assets.diagnosis.detectors.policy_text import FORBIDS, PolicyText
 from trace_assets.diagnosis.detectors.policy_windows import dates_meant, windows
 from trace_assets.diagnosis.detectors.values import leaves, scalars_of, time_of
-from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, same_verb, things, verb_of
-from trace_assets.diagnosis.detectors.wording import last_name, spoken
+from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, same_verb, spoken, things, verb_of
+from trace_assets.diagnosis.detectors.wording import last_name
 
 _DAY = len("2030-01-31")
 _PASSED = re.compile(

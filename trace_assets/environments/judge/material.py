@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from trace_assets.diagnosis.llm.json_reply import numbers_in
 from trace_assets.diagnosis.llm.request import A, Answer, Question
-from trace_assets.diagnosis.llm.spelling import numbers_in
 from trace_assets.diagnosis.llm.transcript import estimate_tokens
 from trace_assets.environments.audit.check import Subject
 from trace_assets.environments.audit.scripted_rollouts import Action, Played, Probe, calls_in

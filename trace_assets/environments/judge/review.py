@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from trace_assets.diagnosis.llm.json_reply import id_of
 from trace_assets.diagnosis.llm.request import Answer
-from trace_assets.diagnosis.llm.spelling import id_of
 from trace_assets.environments.audit.check import AuditCheck, Finding, Judge, NotJudged, Subject
 from trace_assets.environments.judge.asking import (
     MOST_DISPUTES,

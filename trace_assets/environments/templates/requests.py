@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.mutation import hands_over
-from trace_assets.diagnosis.detectors.wording import deed, imperative, ing, noun, spoken
+from trace_assets.diagnosis.detectors.verbs import deed, spoken
+from trace_assets.diagnosis.detectors.wording import imperative, ing, noun
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.contract.requests import Closing

@@ -10,7 +10,8 @@ from typing import Any
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.values import strings
-from trace_assets.diagnosis.detectors.wording import noun, spoken
+from trace_assets.diagnosis.detectors.verbs import spoken
+from trace_assets.diagnosis.detectors.wording import noun
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.contract.preconditions import Guard
 from trace_assets.environments.templates.drawable import leaves_of

@@ -22,8 +22,7 @@ import msgspec
 from trace_assets.formats.batch_files import batch_of
 from trace_assets.formats.documents import first_object, outermost, read_documents
 from trace_assets.formats.openai_chat import read_conversation
-from trace_assets.formats.problem import UNUSABLE, Problem
-from trace_assets.formats.reading import Reading
+from trace_assets.formats.problem import UNUSABLE, Problem, Reading
 from trace_assets.formats.spans.chat_forms import Said, text_of
 from trace_assets.formats.spans.langfuse import is_langfuse, read_langfuse
 from trace_assets.formats.spans.langsmith import is_langsmith, read_langsmith

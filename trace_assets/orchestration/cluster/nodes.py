@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from trace_assets.errors import TraceError, Unavailable
-from trace_assets.orchestration.pool import SANDBOX
+from trace_assets.orchestration.worker_pool import SANDBOX
 from trace_assets.shipped import ROOT
 from trace_assets.store import Home
 from trace_assets.store.database import database_of

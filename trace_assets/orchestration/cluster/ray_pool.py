@@ -27,7 +27,7 @@ from trace_assets.orchestration.cluster.nodes import (
     probe_home,
 )
 from trace_assets.orchestration.instance import ACTOR, HISTORY_VARIABLE, History, open_history
-from trace_assets.orchestration.pool import SANDBOX, Needs, WorkerDied
+from trace_assets.orchestration.worker_pool import SANDBOX, Needs, WorkerDied
 from trace_assets.settings.operation import Cluster
 from trace_assets.store import Home
 from trace_assets.store.presence import CREW_VARIABLE, NODE_VARIABLE, dead_here, elsewhere, forget

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trace_assets.errors import Unavailable, require_extra
-from trace_assets.orchestration.pool import SANDBOX, WorkerDied
+from trace_assets.orchestration.worker_pool import SANDBOX, WorkerDied
 from trace_assets.rollouts.parallel import helped_by
 from trace_assets.store.presence import NODE_VARIABLE, withdraw
 

@@ -15,7 +15,7 @@ from trace_assets.records import (
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import AssetReport, Row
 from trace_assets.report.plots import Dot, interval_dots, pictured
-from trace_assets.routing.sets import members_of
+from trace_assets.routing.router import members_of
 
 
 def choice_report(rows: Sequence[CompositionChoice]) -> AssetReport:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from markupsafe import Markup, escape
 
-from trace_assets.diagnosis.empty_contrast import EMPTY_RELEVANT, empty_contrast
+from trace_assets.diagnosis.leak import EMPTY_RELEVANT, empty_contrast
 from trace_assets.records import Contrast, Decision, DecisiveShare, SelectedCapability
 from trace_assets.report import formatting
 from trace_assets.report.asset_report.rollouts import cause_rows, error_rows, expected_rows

@@ -15,9 +15,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trace_assets.errors import InputError
-from trace_assets.sandbox.backend import IsolationLevel
 from trace_assets.sandbox.errors import Died, SandboxError, SandboxUnavailable
-from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.sandbox.pool import IsolationLevel, SandboxPool
 
 Status = Literal["pass", "fail", "skip"]
 Group = Literal["exhaustion", "escape", "integrity", "placement", "recovery"]

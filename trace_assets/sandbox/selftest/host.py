@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Self
 
 from trace_assets.sandbox import image
-from trace_assets.sandbox.backend import make_backend
 from trace_assets.sandbox.config import SandboxConfig
 from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.local import ProcessContainer
+from trace_assets.sandbox.pool import make_backend
 from trace_assets.sandbox.sandbox import Sandbox
 from trace_assets.sandbox.selftest.attack import Played
 

@@ -13,11 +13,10 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from trace_assets.sandbox.backend import make_backend
 from trace_assets.sandbox.docker import DockerContainer
 from trace_assets.sandbox.errors import SandboxError
 from trace_assets.sandbox.local import ProcessContainer
-from trace_assets.sandbox.pool import SandboxPool
+from trace_assets.sandbox.pool import SandboxPool, make_backend
 from trace_assets.sandbox.sandbox import GRACE_SECONDS, Sandbox
 from trace_assets.sandbox.selftest.attack import Outcome, of_fault, scenario
 from trace_assets.sandbox.selftest.host import Watch, container_processes, process_tree, running

@@ -10,8 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trace_assets.errors import InputError
-from trace_assets.routing.router import UNNEEDED_COST
-from trace_assets.routing.sets import JOINT, models_for
+from trace_assets.routing.router import JOINT, UNNEEDED_COST, models_for
 from trace_assets.system.vllm import BASE
 
 MANIFEST = "manifest.json"

@@ -24,8 +24,17 @@ from trace_assets.errors import InputError, Unavailable
 from trace_assets.records import NO_ADAPTER
 from trace_assets.routing.label_logits import LABELS, NAME, label_prompt
 from trace_assets.routing.logistic import softmax
-from trace_assets.routing.router import UNNEEDED_COST, Chooser, Router, all_choices
-from trace_assets.routing.sets import WEIGHED, members_of, needed, one_alone, within
+from trace_assets.routing.router import (
+    UNNEEDED_COST,
+    WEIGHED,
+    Chooser,
+    Router,
+    all_choices,
+    members_of,
+    needed,
+    one_alone,
+    within,
+)
 from trace_assets.serving.router.upstream import Upstream
 from trace_assets.store.content import text_version
 from trace_assets.untrusted.json_text import check_cost

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 
 from trace_assets.tournament.arms.imitated import Rft, RftEnvironments
 from trace_assets.tournament.arms.one_adapter import DirectBinary, GenericDesk, PlaceboEnvironment
-from trace_assets.tournament.arms.placebo import FailuresOnly, RandomCapability, ShuffledLabels
-from trace_assets.tournament.arms.prompted import FewShot, Hints
+from trace_assets.tournament.arms.placebo import (
+    FailuresOnly,
+    FewShot,
+    Hints,
+    RandomCapability,
+    ShuffledLabels,
+)
 from trace_assets.tournament.arms.protocol import Arm
 from trace_assets.tournament.arms.reflected import Gepa
 

@@ -20,9 +20,8 @@ from trace_assets.settings import Targets, Training
 from trace_assets.store.content import text_version
 from trace_assets.targets.embedded.generator import DeskName
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.targets.mixture import Mixture
 from trace_assets.targets.protocol import Episode, Step, Target
-from trace_assets.targets.timing import Prepares
+from trace_assets.targets.timing import Mixture, Prepares
 from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
 from trace_assets.training.plan import Job
 

@@ -15,7 +15,7 @@ from trace_assets.diagnosis.llm.client import ModelServer, Unanswered
 from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import Answer, Question, render
 from trace_assets.errors import require_extra
-from trace_assets.policies.advised import Place
+from trace_assets.policies.protocol import Place
 from trace_assets.records import Task
 from trace_assets.resources.analysts import analyst_section
 from trace_assets.store import Home, Store
@@ -23,7 +23,7 @@ from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, write_text
 from trace_assets.targets.embedded.generator import COURTESIES, HINTS
 from trace_assets.targets.embedded.target import EmbeddedTarget
-from trace_assets.tournament.arms.prompted import advised, unread
+from trace_assets.tournament.arms.placebo import advised, unread
 from trace_assets.tournament.arms.protocol import VERDICTS, Made, PlayedWorld, metered
 from trace_assets.tournament.arms.word_search import (
     Feedback,

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from trace_assets.diagnosis.llm.context import failed_checks
+from trace_assets.diagnosis.llm.request import failed_checks
 from trace_assets.errors import Unavailable, require_extra
-from trace_assets.policies.advised import AdvisedPolicy, Place
-from trace_assets.policies.protocol import Policy
+from trace_assets.policies.protocol import AdvisedPolicy, Place, Policy
 from trace_assets.records import Task, Trajectory
 from trace_assets.store.content import text_version
 from trace_assets.system.progress import Bar, progress
