@@ -76,6 +76,33 @@ def test_notes_of_another_source_count_for_nothing(monkeypatch: pytest.MonkeyPat
     assert declarations.recalled() is None
 
 
+def _stood_in(_: object) -> StageResult:
+    return StageResult("v", 0)
+
+
+@pytest.mark.parametrize("how", ["its work", "its declaration", "the function"])
+def test_what_was_put_in_the_place_of_a_function_is_not_noted_down(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next process, which knows of no stand-in, would run it: a study of the same checkout did."""
+    from trace_assets.assets import base_model
+
+    work = base_model.write_base_model
+    declared = work.__asset__  # type: ignore[attr-defined]
+    with monkeypatch.context() as patch:
+        if how == "the function":
+            patch.setattr(base_model, "write_base_model", _stood_in)
+        else:
+            other = replace(declared, work=_stood_in) if how == "its work" else replace(declared, checks={})
+            patch.setattr(work, "__asset__", other)
+        definitions.pipeline()
+        assert code_versions.noted(declarations.FILE) is None
+    assert declarations.recalled() is None, "nor is it recalled here"
+    definitions.pipeline()
+    found = {one.name: one.work for one in noted_modules(monkeypatch)}["base_model"]
+    assert (found.__module__, found.__name__) == (work.__module__, work.__name__)
+
+
 def test_what_a_function_declares_now_counts_where_its_module_is_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

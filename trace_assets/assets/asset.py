@@ -138,7 +138,7 @@ def asset(
     """Declare a function an asset; for the arguments see `Asset`."""
 
     def declare(work: Work) -> Work:
-        work.__asset__ = Asset(  # type: ignore[attr-defined]
+        made = Asset(
             name,
             work,
             group,
@@ -157,9 +157,24 @@ def asset(
             shown_on,
             door,
         )
+        work.__asset__ = made  # type: ignore[attr-defined]
+        _declared[work.__module__, work.__name__] = made
         return work
 
     return declare
+
+
+_declared: dict[tuple[str, str], Asset] = {}
+"""What the source declares, by module and name of the function, whatever was put in its place since."""
+
+
+def as_in_source(assets: Sequence[Asset]) -> bool:
+    """Tell whether these are what the source beside this file declares: all of it, and nothing else.
+
+    In a test, or where a program has put a function of its own in the place of an asset's, they are not.
+    """
+    own = [id(one) for (module, _), one in _declared.items() if module.startswith(f"{__package__}.")]
+    return sorted(own) == sorted(map(id, assets))
 
 
 def asset_of(function: object) -> Asset | None:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import trace_assets.records
-from trace_assets.assets.asset import Asset, StageResult, asset_of
+from trace_assets.assets.asset import Asset, StageResult, as_in_source, asset_of
 from trace_assets.code_versions import note, noted
 from trace_assets.records import Record
 
@@ -61,8 +61,13 @@ _made: dict[str, Asset] = {}
 
 
 def note_down(assets: Sequence[Asset]) -> None:
-    """Note down what the assets declare."""
+    """Note down what the assets declare, where that is what the source declares.
+
+    A function that was put in the place of an asset's would otherwise be run by every later command.
+    """
     global _rows
+    if not as_in_source(assets):
+        return
     rows = [row for one in assets if (row := _row(one)) is not None]
     if len(rows) == len(assets):
         _rows = rows
