@@ -16,10 +16,10 @@ from trace_assets.study import Study
 
 ASSETS = (
     *("base_model", "trajectories", "triage", "capability_dictionary", "labels", "contrast"),
-    *("selected_capabilities", "failure_causes", "stability", "target_contract"),
-    *("environment", "environment_audit", "environment_verdict", "pilot", "interference", "adapter"),
+    *("selected_capabilities", "failure_causes", "target_contract"),
+    *("environment", "environment_audit", "pilot", "adapter"),
     *("joint_adapters", "learnability", "routing", "consolidated", "rounds", "adapter_validation"),
-    *("evaluation", "composition_choice", "report"),
+    *("evaluation", "report"),
 )
 """Modules of `trace_assets.assets`, in pipeline order: most hold one asset of the same name."""
 

@@ -25,16 +25,16 @@ from tests.assets.stand_in import stand_in
 from tests.scripted_policies import ScriptedPolicy
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import StageResult
-from trace_assets.assets.environment_verdict import read_verdict, taught
+from trace_assets.assets.environment_audit import read_verdict, taught
 from trace_assets.assets.routing import examples, usable_adapters
 from trace_assets.definitions import build
 from trace_assets.diagnosis.candidates import Pool
 from trace_assets.diagnosis.detector_analyst import DetectorAnalyst
 from trace_assets.environments.audit.severity import SEVERITIES
+from trace_assets.orchestration.forecast import Scope
 from trace_assets.orchestration.instance import register_batches
 from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import Item, Planner, Step
-from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import sync
 from trace_assets.orchestration.sync_run import Answer, AtRisk
 from trace_assets.policies.protocol import Conversation
@@ -266,11 +266,11 @@ def stand_ins() -> Iterator[dict[str, list[str]]]:
         "trace_assets.assets.pilot.write_pilot": _pilot,
         "trace_assets.assets.adapter.train_capability": train,
         "trace_assets.assets.adapter.train_mixed": _train_mixed,
-        "trace_assets.assets.interference.write_interference": _interfere,
+        "trace_assets.assets.joint_adapters.write_interference": _interfere,
         "trace_assets.assets.adapter_validation.validate_adapters": _validate,
         "trace_assets.assets.routing.write_routing": _route,
         "trace_assets.assets.evaluation.write_evaluation": _evaluate,
-        "trace_assets.assets.composition_choice.write_choice": _choose,
+        "trace_assets.assets.evaluation.write_choice": _choose,
         "trace_assets.assets.report.write_report": _report,
     }
     with pytest.MonkeyPatch.context() as patch:

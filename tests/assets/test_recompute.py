@@ -17,10 +17,9 @@ from trace_assets.cli.pipeline import DIAGNOSIS
 from trace_assets.diagnosis import detector_analyst
 from trace_assets.environments.writers import writer
 from trace_assets.errors import InputError
-from trace_assets.orchestration.forecast import likely_to_follow
+from trace_assets.orchestration.forecast import Scope, likely_to_follow
 from trace_assets.orchestration.instance import OF_BATCH, register_batches
 from trace_assets.orchestration.planner import Planner
-from trace_assets.orchestration.scope import Scope
 from trace_assets.records import (
     Capability,
     CapabilitySpec,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from trace_assets.assets.stability import _candidates
+from trace_assets.assets.selected_capabilities import _candidates
 from trace_assets.diagnosis.contrast import contrast_matrix
 from trace_assets.diagnosis.repair.shares import decisive_shares
 from trace_assets.diagnosis.selection import select_matrix

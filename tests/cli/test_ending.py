@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from trace_assets.system import ending
+from trace_assets.system import processes
 
 PROGRAM = """
 import atexit, os, sys, threading, time
@@ -52,7 +52,7 @@ def test_the_exit_code_is_the_commands() -> None:
 
 @pytest.mark.parametrize(("code", "becomes"), [("None", 0), ("3", 3), ("'a sentence'", 1), ("256 + 7", 7)])
 def test_any_exit_code_stays_what_it_is(code: str, becomes: int) -> None:
-    call = f"from trace_assets.system.ending import end_at_once; end_at_once({code}); sys.exit({code})"
+    call = f"from trace_assets.system.processes import end_at_once; end_at_once({code}); sys.exit({code})"
     done = ended(call)
     assert done.returncode == becomes and "taken down" not in done.stderr
     assert ("a sentence" in done.stderr) == ("sentence" in code)
@@ -60,7 +60,7 @@ def test_any_exit_code_stays_what_it_is(code: str, becomes: int) -> None:
 
 def test_a_child_that_was_forked_meanwhile_ends_as_it_likes() -> None:
     call = (
-        "from trace_assets.system.ending import end_at_once; end_at_once(0)\n"
+        "from trace_assets.system.processes import end_at_once; end_at_once(0)\n"
         "if (child := os.fork()) == 0:\n    sys.exit(5)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
     )
@@ -73,4 +73,4 @@ def test_whatever_was_not_printed_yet_is_printed() -> None:
 
 
 def test_a_process_that_is_not_a_command_ends_as_ever() -> None:
-    assert ending._owed is None and gc.isenabled()
+    assert processes._owed is None and gc.isenabled()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.audit_fixtures.runner import checks_failing
 from trace_assets.assets.adapter import begun, not_demonstrated, why_demonstrated
-from trace_assets.assets.environment_verdict import write_verdict
+from trace_assets.assets.environment_audit import write_verdict
 from trace_assets.records import (
     Adapter,
     Environment,

@@ -20,10 +20,10 @@ from trace_assets.cli.progress import run_sync
 from trace_assets.definitions import graph
 from trace_assets.errors import InputError
 from trace_assets.orchestration import removal
+from trace_assets.orchestration.forecast import Scope
 from trace_assets.orchestration.instance import TASK_BATCH, prepare_instance
 from trace_assets.orchestration.planner import Planner
 from trace_assets.orchestration.removal import finish_removals, removable, remove_batch, restore_batch
-from trace_assets.orchestration.scope import Scope
 from trace_assets.records import Arrival, SuspectTask, Task, ToldTask, TrajectoryHead, Triage
 from trace_assets.resources.inbox import batch_problem, batches, inbox
 from trace_assets.store import Store

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trace_assets.policies.sampling import choose, uniforms  # noqa: E402
+from trace_assets.policies.token_policy import choose, uniforms  # noqa: E402
 
 
 def test_numbers_are_uniform_and_uncorrelated() -> None:

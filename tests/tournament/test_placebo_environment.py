@@ -39,7 +39,7 @@ def one_environment(words: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[
         opened.append(environment.environment_id)
         yield words.WordTarget()
 
-    monkeypatch.setattr("trace_assets.assets.environment_verdict.taught", lambda study: ["x"])
+    monkeypatch.setattr("trace_assets.assets.environment_audit.taught", lambda study: ["x"])
     monkeypatch.setattr("trace_assets.resources.sandbox.training_target", training_target)
     monkeypatch.setattr(
         "trace_assets.resources.sandbox.read_environment",

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from trace_assets.policies.lora import Weights, load_model, merge_folder
-from trace_assets.policies.sampling import choose, uniforms
+from trace_assets.policies.token_policy import choose, uniforms
 
 Answer = tuple[int, dict[str, Any]]
 FAULTS = {

@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from trace_assets.assets.adapter import train_capability
-from trace_assets.assets.environment_audit import audit_environment
-from trace_assets.assets.environment_verdict import read_verdict, taught, write_curriculum, write_verdict
+from trace_assets.assets.environment_audit import (
+    audit_environment,
+    read_verdict,
+    taught,
+    write_curriculum,
+    write_verdict,
+)
 from trace_assets.assets.pilot import write_pilot
 from trace_assets.errors import InputError
 from trace_assets.records import (

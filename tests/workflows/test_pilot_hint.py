@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trace_assets.assets import pilot
-from trace_assets.assets.environment_verdict import write_verdict
+from trace_assets.assets.environment_audit import write_verdict
 from trace_assets.assets.pilot import read_pilot, write_pilot
 from trace_assets.records import BaseCheckpoint, CapabilitySpec, Environment, EnvironmentCheck, Pilot
 from trace_assets.settings import load_settings

@@ -14,8 +14,8 @@ from trace_assets.assets.environment_audit import accepted_check
 from trace_assets.assets.evaluation import write_evaluation
 from trace_assets.assets.rounds import rounds_now, write_round_agent, write_rounds
 from trace_assets.errors import InputError
+from trace_assets.orchestration.forecast import Scope
 from trace_assets.orchestration.planner import Item
-from trace_assets.orchestration.scope import Scope
 from trace_assets.records import (
     BaseCheckpoint,
     EnvironmentVerdict,

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trace_assets.assets.contrast import compare_policies, contrast_policies, estimate_contrast
-from trace_assets.assets.selected_capabilities import select_capabilities
-from trace_assets.assets.stability import estimate_stability
+from trace_assets.assets.selected_capabilities import estimate_stability, select_capabilities
 from trace_assets.assets.triage import triage_batch
 from trace_assets.cli.main import app
 from trace_assets.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trace_assets.assets.asset import StageCheck, StageResult, asset
-from trace_assets.assets.environment_verdict import read_verdict, taught
+from trace_assets.assets.environment_audit import read_verdict, taught
 from trace_assets.assets.pilot import read_pilot
 from trace_assets.errors import require_extra
 from trace_assets.evaluation.choice import FOR_ALL

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import StageCheck, StageResult, asset
-from trace_assets.assets.interference import opposed
+from trace_assets.assets.joint_adapters import opposed
 from trace_assets.assets.routing import accepted_adapters, examples, joined_sets
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import CONSOLIDATED, PROCESSES, SINGLES, Composed

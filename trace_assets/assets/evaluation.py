@@ -1,4 +1,4 @@
-"""The asset `evaluation`: what was gained on unseen tasks, by every arm."""
+"""The assets `evaluation`, what every arm gained on unseen tasks, and `composition_choice` among them."""
 
 from __future__ import annotations
 
@@ -7,33 +7,40 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trace_assets.assets.adapter import read_adapters
-from trace_assets.assets.adapter_validation import play_split, rank_bound, sums_of
-from trace_assets.assets.asset import StageCheck, StageResult, asset
+from trace_assets.assets.adapter_validation import opposed_members, play_split, rank_bound, sums_of
+from trace_assets.assets.asset import Figure, StageCheck, StageResult, asset
 from trace_assets.assets.rounds import agents_by_round
-from trace_assets.assets.routing import Permitted, permitted
+from trace_assets.assets.routing import Permitted, permitted, routes_of, tried_rules
 from trace_assets.errors import CheckFailed, InputError, require_extra
 from trace_assets.evaluation.arms import (
     BASE,
     COMPOSED,
+    CONSOLIDATED,
     MERGED,
     ORACLE_COMPOSED,
     ROUND,
+    ROUTED,
+    SINGLES,
     SUM,
     Composed,
     arm_of,
     best_single_choice,
+    compose_rows,
     oracle_choice,
 )
+from trace_assets.evaluation.choice import choose, chosen_arm, clear, sentence
 from trace_assets.evaluation.non_inferiority import summarise
-from trace_assets.evaluation.set_rules import at_scale
+from trace_assets.evaluation.set_rules import at_scale, cross_fitted
 from trace_assets.evaluation.test_set_log import Configuration, how_often, open_test_split, openings
 from trace_assets.records import (
     ArmSummary,
     Capability,
+    CompositionChoice,
     Evaluation,
     Route,
     RouterRegret,
 )
+from trace_assets.report.asset_report.composition import choice_report
 from trace_assets.report.asset_report.training import evaluation_report
 from trace_assets.resources.policy import base_checkpoint, base_folder, whole_adapter
 from trace_assets.routing.router import set_name, sets_of, within
@@ -271,3 +278,82 @@ def _wait_for_last_round(study: Study) -> None:
             f"rounds.most = {study.settings.rounds.most}, and {len(rounds)} of them are noted down: the test "
             "tasks stay sealed until the last round; run `trace sync` without --select, which plays them."
         )
+
+
+@asset(
+    "composition_choice",
+    group="evaluation",
+    records=(CompositionChoice,),
+    deps=[
+        "routing",
+        "adapter_validation",
+        "interference",
+        "joint_adapters",
+        "consolidated",
+        "config/evaluation",
+        "config/routing",
+        "config/targets",
+    ],
+    checks={"choice_is_clear": "What is released passes more validation tasks than the next best way."},
+)
+def write_choice(study: Study) -> StageResult:
+    """Base, routed, composed, the sum of all, or one adapter for all: validation decides what is released."""
+    rows, refused = candidates(study)
+    section = study.settings.evaluation
+    found = choose(rows, refused, resamples=section.resamples, seed=section.seed)
+    asset_report = choice_report(found)
+    best = next((row for row in found if row.chosen), None)
+    figures: dict[str, Figure] = {"chosen": chosen_arm(found), "candidates": len(found)}
+    if best is not None and best.pass_rate is not None:
+        figures |= {"pass_rate": best.pass_rate, "n": best.n_tasks}
+    return StageResult(
+        study.store.write(found, CompositionChoice),
+        len(found),
+        figures,
+        pages=asset_report.pages,
+        tables=asset_report.tables,
+        checks=(StageCheck("choice_is_clear", clear(found), sentence(found), "warning"),),
+    )
+
+
+def candidates(study: Study) -> tuple[list[Evaluation], dict[str, str]]:
+    """Return the candidates' rows on validation tasks, and which may not be chosen.
+
+    Nothing is played: the router's choices select among episodes that are there. Composed rows are
+    cross-fitted, so that the rule's own choice does not flatter them.
+    """
+    played = [
+        row
+        for part in ("validation", CONSOLIDATED)
+        for row in study.store.read(Evaluation, part)
+        if row.split == "validation"
+    ]
+    may = permitted(study)
+    choices = may.choices
+    rows = [row for row in played if row.arm == BASE or row.arm in SINGLES]
+    if not choices:
+        return rows, {}
+    tasks = list(study.target.tasks("validation"))
+    routes = routes_of(study, tasks)
+    rows += compose_rows(ROUTED, {route.task_id: route.choice for route in routes}, played)
+    refused: dict[str, str] = {}
+    if not study.settings.evaluation.compose or len(choices) < 2:
+        return rows, refused
+    whole = set_name(choices)
+    scaled = at_scale(played, may.rule.scale)
+    arms = {row.arm for row in scaled}
+    served = [one for one in may.sets if not opposed_members(study, one) and arm_of(set_name(one)) in arms]
+    if why := opposed_members(study, choices):
+        refused[SUM] = why
+        if not served:
+            refused[COMPOSED] = why
+    elif arm_of(whole) in arms:
+        rows += compose_rows(SUM, dict.fromkeys((task.task_id for task in tasks), whole), scaled)
+    if served:
+        rows += cross_fitted(tried_rules(study, played, routes, choices, may.alone))
+    return rows, refused
+
+
+def chosen(study: Study) -> str:
+    """Return which way validation chose; `routed` before it was asked."""
+    return chosen_arm(study.store.read(CompositionChoice))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trace_assets.assets.asset import StageCheck, StageResult, TableRow, asset
-from trace_assets.assets.environment_verdict import read_verdict
+from trace_assets.assets.environment_audit import read_verdict
 from trace_assets.diagnosis.detectors import FAMILIES, Detector, Transcript
 from trace_assets.diagnosis.detectors.protocol import label_with
 from trace_assets.environments.learnability import decide, stalls

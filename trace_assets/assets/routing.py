@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.asset import StageCheck, StageResult, asset
-from trace_assets.assets.environment_verdict import taught
+from trace_assets.assets.environment_audit import taught
 from trace_assets.errors import InputError, require_extra
 from trace_assets.evaluation.arms import choice_of, oracle_choice
 from trace_assets.evaluation.non_inferiority import acceptance, excluded

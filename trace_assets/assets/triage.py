@@ -11,7 +11,7 @@ from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.expected.doubts import lucky_passes
 from trace_assets.diagnosis.expected.facts import Facts, Told
 from trace_assets.diagnosis.expected.suspects import suspect_tasks
-from trace_assets.diagnosis.llm.triage import ModelTriage
+from trace_assets.diagnosis.llm.causes import ModelTriage
 from trace_assets.diagnosis.overrides import check_names, overruled, overruled_suspects, sound_tasks
 from trace_assets.diagnosis.triage import tool_use, triage
 from trace_assets.records import ActionDiff, LuckyPass, SuspectTask, Task, ToldTask, ToolUse, Triage

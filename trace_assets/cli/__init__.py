@@ -1,6 +1,6 @@
 """The command `trace`."""
 
-from trace_assets.system import ending  # isort: skip  # first, so that it is the last to be called
+from trace_assets.system import processes  # isort: skip  # first, so that it is the last to be called
 
 from trace_assets.cli.main import main
 
@@ -12,5 +12,5 @@ def command() -> None:
     try:
         main()
     except SystemExit as end:
-        ending.end_at_once(end.code)
+        processes.end_at_once(end.code)
         raise

@@ -12,10 +12,9 @@ from rich.markup import escape
 
 from trace_assets.definitions import graph
 from trace_assets.orchestration.cheaper_dagster import kept_connections
-from trace_assets.orchestration.forecast import likely_to_follow
+from trace_assets.orchestration.forecast import LOOP, TAUGHT, Scope, likely_to_follow
 from trace_assets.orchestration.instance import PLAYED, prepare_instance, register_batches
 from trace_assets.orchestration.planner import Item, Planner, Step
-from trace_assets.orchestration.scope import LOOP, TAUGHT, Scope
 from trace_assets.records import LedgerEntry
 from trace_assets.report.formatting import count, duration, money
 from trace_assets.resources.inbox import batches

@@ -316,9 +316,9 @@ def known_items(study: Study, names: Sequence[str]) -> list[Item]:
         InputError: There is no such asset, or it has no such partition.
     """
     from trace_assets.definitions import graph
+    from trace_assets.orchestration.forecast import Scope
     from trace_assets.orchestration.instance import prepare_instance, register_batches
     from trace_assets.orchestration.planner import Item, nodes_of
-    from trace_assets.orchestration.scope import Scope
     from trace_assets.store.names import chosen_name
 
     if not names:

@@ -111,7 +111,7 @@ def sync(
     from trace_assets.cli.options import known_items
     from trace_assets.cli.progress import run_sync
     from trace_assets.cli.rounds import plays_rounds, sync_rounds
-    from trace_assets.orchestration.scope import Scope
+    from trace_assets.orchestration.forecast import Scope
     from trace_assets.targets.registry import check_installed
 
     if yes and keep:

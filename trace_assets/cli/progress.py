@@ -25,11 +25,11 @@ from trace_assets.cli.options import choose_answer
 from trace_assets.cli.options import console as make_console
 from trace_assets.definitions import graph
 from trace_assets.errors import TraceError
+from trace_assets.orchestration.forecast import Scope
 from trace_assets.orchestration.instance import prepare_instance, register_batches
 from trace_assets.orchestration.materialization import Outcome
 from trace_assets.orchestration.planner import NEVER, Item, Step
 from trace_assets.orchestration.recovery import RecoveryReport
-from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync import open_pool, sync
 from trace_assets.orchestration.sync_run import Answer, AtRisk, Synced
 from trace_assets.report.formatting import count

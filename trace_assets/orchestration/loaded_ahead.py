@@ -11,8 +11,7 @@ import gc
 import sys
 from importlib import import_module
 
-from trace_assets.system.ending import end_at_once
-from trace_assets.system.processes import SELDOM, no_collections
+from trace_assets.system.processes import SELDOM, end_at_once, no_collections
 
 with no_collections():
     definitions = import_module("trace_assets.definitions")

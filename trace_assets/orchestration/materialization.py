@@ -23,7 +23,7 @@ from trace_assets.orchestration.dagster_asset import BLOCKED_BY
 from trace_assets.orchestration.instance import HISTORY_VARIABLE, lay_run_file
 from trace_assets.orchestration.planner import Item
 from trace_assets.orchestration.recovery import PROCESS_TAG
-from trace_assets.policies.sampling import give_back
+from trace_assets.policies.token_policy import give_back
 from trace_assets.store.presence import announce
 from trace_assets.study import Study
 from trace_assets.workflows.finished_work import AGAIN_TAG

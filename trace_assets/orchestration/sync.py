@@ -10,11 +10,11 @@ from dataclasses import replace
 import dagster as dg
 
 from trace_assets.errors import Unavailable
+from trace_assets.orchestration.forecast import Scope
 from trace_assets.orchestration.materialization import materialize_here, materialize_items
 from trace_assets.orchestration.planner import Item, Planner, Standings
 from trace_assets.orchestration.recovery import RecoveryReport, recover
 from trace_assets.orchestration.removal import finish_removals
-from trace_assets.orchestration.scope import Scope
 from trace_assets.orchestration.sync_run import Answer, AtRisk, Listener, Synced, SyncRun, is_setting
 from trace_assets.orchestration.worker_pool import Needs, Pool, WorkerPool, needs_of
 from trace_assets.store import Home

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trace_assets.errors import InputError, require_extra
-from trace_assets.policies.sampling import give_back
+from trace_assets.policies.token_policy import give_back
 
 if TYPE_CHECKING:
     import torch

@@ -18,7 +18,7 @@ from trace_assets.policies.openai_answers import ChatAnswer, Said, TextAnswer, r
 from trace_assets.policies.openai_connection import Connection, Retries
 from trace_assets.policies.openai_faults import PASSING, ServerFault, is_same_model, shown
 from trace_assets.policies.protocol import Conversation, Reply, TokenTrace
-from trace_assets.policies.sampling import turn_seed
+from trace_assets.policies.token_policy import turn_seed
 from trace_assets.records import Message, ToolCall
 
 _MOST_TOKENS = 1 << 24

@@ -16,8 +16,7 @@ from trace_assets.errors import InputError
 from trace_assets.policies.chat_template import ChatTemplate
 from trace_assets.policies.lora import Weights, digest, load_model, merge_folder, merge_live
 from trace_assets.policies.protocol import Conversation, Reply
-from trace_assets.policies.sampling import accelerator, choose, uniforms
-from trace_assets.policies.token_policy import Spoken, context_limit, end_ids
+from trace_assets.policies.token_policy import Spoken, accelerator, choose, context_limit, end_ids, uniforms
 from trace_assets.records import Message
 
 if TYPE_CHECKING:

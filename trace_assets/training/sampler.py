@@ -61,7 +61,7 @@ def open_sampler(
 
 
 def _of_this_package(base_dir: Path | str, section: Training) -> TrainablePolicy:
-    from trace_assets.policies.sampling import accelerator
+    from trace_assets.policies.token_policy import accelerator
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
     return TransformersPolicy(

@@ -322,7 +322,7 @@ def _reference(
     from peft import PeftModel
 
     from trace_assets.policies.lora import load_model
-    from trace_assets.policies.sampling import accelerator
+    from trace_assets.policies.token_policy import accelerator
 
     base = load_model(Path(base_dir), device=accelerator())
     model = PeftModel.from_pretrained(base, str(folder)).eval()

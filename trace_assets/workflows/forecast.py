@@ -11,6 +11,7 @@ from trace_assets.diagnosis.expected.diffs import action_diffs
 from trace_assets.diagnosis.llm.batches import draw_batches
 from trace_assets.diagnosis.llm.budget import bytes_per_token, price, read_calls, totals
 from trace_assets.diagnosis.llm.cases import Grounds, rules_question
+from trace_assets.diagnosis.llm.causes import triage_question
 from trace_assets.diagnosis.llm.discovery import discovery_question
 from trace_assets.diagnosis.llm.further import Open, further_batches, further_question
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, label_question, ordered
@@ -18,7 +19,6 @@ from trace_assets.diagnosis.llm.recording import Answers
 from trace_assets.diagnosis.llm.request import A, Question
 from trace_assets.diagnosis.llm.transcript import BYTES_A_TOKEN as ESTIMATED
 from trace_assets.diagnosis.llm.transcript import estimate_tokens, view
-from trace_assets.diagnosis.llm.triage import triage_question
 from trace_assets.diagnosis.triage import is_looked_at, triage
 from trace_assets.environments.contract.description import TargetContract
 from trace_assets.environments.judge.agents import Judging, judging

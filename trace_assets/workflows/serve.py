@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trace_assets.assets.adapter import read_adapters
 from trace_assets.assets.adapter_validation import sums_of
-from trace_assets.assets.interference import opposed
+from trace_assets.assets.joint_adapters import opposed
 from trace_assets.assets.routing import permitted, settled
 from trace_assets.errors import InputError, TraceError, require_extra
 from trace_assets.evaluation.arms import BASE as BASE_ARM

@@ -14,13 +14,12 @@ from honest_reader import HonestReader
 from trace_assets.diagnosis.contrast import contrast_matrix
 from trace_assets.diagnosis.label_matrix import LabelMatrix
 from trace_assets.diagnosis.llm.batches import draw_batches
-from trace_assets.diagnosis.llm.causes import cause_question, judge_lacks, lacks_of
+from trace_assets.diagnosis.llm.causes import cause_question, judge_lacks, lacks_of, triage_question
 from trace_assets.diagnosis.llm.discovery import Known, discovery_question
 from trace_assets.diagnosis.llm.labelling import cases_and_parents, label_question, parent_labels
 from trace_assets.diagnosis.llm.merging import merge
 from trace_assets.diagnosis.llm.request import LONGEST_CHECK, Context, difference_lines, failed_checks
 from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.diagnosis.llm.triage import triage_question
 from trace_assets.diagnosis.selection import select_matrix
 from trace_assets.diagnosis.triage import FAULTS
 from trace_assets.records import (

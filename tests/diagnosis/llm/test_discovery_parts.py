@@ -13,10 +13,10 @@ from chat_server import ChatServer
 from honest_reader import HonestReader
 
 from trace_assets.diagnosis.llm.batches import draw_batches
+from trace_assets.diagnosis.llm.causes import ModelTriage
 from trace_assets.diagnosis.llm.labelling import label_question
 from trace_assets.diagnosis.llm.merging import merge, merge_question
 from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.diagnosis.llm.triage import ModelTriage
 from trace_assets.diagnosis.triage import triage
 from trace_assets.records import Capability, Message, Proposal, Trajectory
 from trace_assets.settings import Discovery, Labels

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from trace_assets.diagnosis.llm.batches import Batch
+from trace_assets.diagnosis.llm.causes import triage_question
 from trace_assets.diagnosis.llm.discovery import discovery_question
 from trace_assets.diagnosis.llm.found_again import recognise_question
 from trace_assets.diagnosis.llm.json_reply import id_of, values_in
 from trace_assets.diagnosis.llm.labelling import label_question
 from trace_assets.diagnosis.llm.merging import merge_question
 from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.diagnosis.llm.triage import triage_question
 from trace_assets.records import Capability, Message, Proposal, Trajectory
 from trace_assets.settings import Discovery, Labels
 

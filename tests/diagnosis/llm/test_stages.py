@@ -15,8 +15,7 @@ from trace_assets.assets.asset import StageResult
 from trace_assets.assets.capability_dictionary import discover
 from trace_assets.assets.contrast import estimate_contrast
 from trace_assets.assets.labels import label_batch, write_batch_capabilities
-from trace_assets.assets.selected_capabilities import select_capabilities
-from trace_assets.assets.stability import write_leak
+from trace_assets.assets.selected_capabilities import select_capabilities, write_leak
 from trace_assets.assets.triage import triage_batch
 from trace_assets.diagnosis.triage import triage
 from trace_assets.errors import InputError

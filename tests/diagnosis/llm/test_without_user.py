@@ -9,13 +9,12 @@ import pytest
 
 from trace_assets.diagnosis.llm.batches import draw_batches
 from trace_assets.diagnosis.llm.cases import Grounds, cases_question
-from trace_assets.diagnosis.llm.causes import cause_question
+from trace_assets.diagnosis.llm.causes import cause_question, triage_question
 from trace_assets.diagnosis.llm.discovery import Known, discovery_question
 from trace_assets.diagnosis.llm.further import Open, further_question
 from trace_assets.diagnosis.llm.labelling import label_hashes, label_question
 from trace_assets.diagnosis.llm.request import Context, has_user
 from trace_assets.diagnosis.llm.transcript import view
-from trace_assets.diagnosis.llm.triage import triage_question
 from trace_assets.records import Capability, Label, Message, Task, ToolCall, Trajectory
 from trace_assets.settings import Discovery, Labels
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from trace_assets.environments.audit import (
+    allowed_ways,
     bypass_checks,
     false_looks,
     fidelity,
@@ -12,7 +13,6 @@ from trace_assets.environments.audit import (
     needed_looks,
     policy_rule,
     policy_sentences,
-    rewording,
     runtime,
     semantic,
     static,
@@ -69,7 +69,7 @@ CHECKS: tuple[AuditCheck, ...] = (
     *false_looks.FALSE_LOOK_CHECKS,
     *trials.TRIAL_CHECKS,
     *mutation.CHECKS,
-    *rewording.REWORDING_CHECKS,
+    *allowed_ways.REWORDING_CHECKS,
     *semantic.STATISTICAL_CHECKS,
     *review.REVIEW_CHECKS,
     *solutions.SOLUTION_CHECKS,

@@ -33,6 +33,7 @@ from trace_assets.environments.audit.allowed_ways import (
     as_good,
     corrections_count,
     gives_the_form,
+    refused_in_words,
     told_to_agents,
 )
 from trace_assets.environments.audit.bypass_checks import judged
@@ -54,7 +55,6 @@ from trace_assets.environments.audit.operators import (
     swap_reads,
     unasked,
 )
-from trace_assets.environments.audit.rewording import refused_in_words
 from trace_assets.environments.audit.scripted_rollouts import (
     Action,
     Probe,

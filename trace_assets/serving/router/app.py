@@ -24,8 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from trace_assets.errors import InputError, Unavailable, require_extra
 from trace_assets.routing.router import UNNEEDED_COST
 from trace_assets.serving.release.manifest import Release, checked, read_release
-from trace_assets.serving.router.answers import WrongModel
-from trace_assets.serving.router.asked import ROUTED, json_object, read_request, with_model
+from trace_assets.serving.router.asked import ROUTED, WrongModel, json_object, read_request, with_model
 from trace_assets.serving.router.decisions import (
     Decider,
     Decision,

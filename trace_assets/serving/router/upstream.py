@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from trace_assets.errors import InputError, Unavailable
-from trace_assets.serving.router.answers import StreamEnd, WrongModel, is_whole
+from trace_assets.serving.router.asked import StreamEnd, WrongModel, is_whole
 from trace_assets.system.machine import certificates
 
 HOP_BY_HOP = frozenset(

@@ -188,7 +188,7 @@ def environments(
         name: Of the whole.
         each: What becomes of each of them first.
     """
-    from trace_assets.assets.environment_verdict import taught
+    from trace_assets.assets.environment_audit import taught
     from trace_assets.resources.sandbox import read_environment, training_target
 
     study = world.study

@@ -136,7 +136,7 @@ class BaseRun:
     ) -> None:
         import torch
 
-        from trace_assets.policies.sampling import accelerator
+        from trace_assets.policies.token_policy import accelerator
 
         self.seed, self.checkpoint, self.step, self.leg = seed, checkpoint, 0, (0, 0)
         self.desk, self.hints = desk, hints
