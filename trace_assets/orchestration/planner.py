@@ -297,7 +297,12 @@ class Planner:
             if node[name].dimension is None:
                 made[name] = {"": Made(last.storage_id, last.event_log_entry.tags or {})}
             else:
-                made[name] = _last_by_partition(self._instance, node[name].key)
+                known = {
+                    partition: one
+                    for partition, one in self._made.get(name, {}).items()
+                    if Item(name, partition) not in self._supposed
+                }
+                made[name] = _last_by_partition(self._instance, node[name].key, known)
         self._made |= made
 
     def causes(self, item: Item) -> dict[str, Cause]:
@@ -414,12 +419,20 @@ def nodes_of(definitions: dg.Definitions) -> dict[str, Node]:
     return nodes
 
 
-def _last_by_partition(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, Made]:
+def _last_by_partition(
+    instance: dg.DagsterInstance, key: dg.AssetKey, known: Mapping[str, Made]
+) -> dict[str, Made]:
+    """Return the last materialization of each partition; those `known` are not read again: none changes."""
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
-    latest = sorted(instance.get_latest_storage_id_by_partition(key, kind).values())
-    found: dict[str, Made] = {}
-    for start in range(0, len(latest), MANY):
-        some = latest[start : start + MANY]
+    latest = instance.get_latest_storage_id_by_partition(key, kind)
+    found = {
+        partition: known[partition]
+        for partition, place in latest.items()
+        if partition in known and known[partition].storage_id == place
+    }
+    new = sorted(place for partition, place in latest.items() if partition not in found)
+    for start in range(0, len(new), MANY):
+        some = new[start : start + MANY]
         chosen = dg.AssetRecordsFilter(asset_key=key, storage_ids=some)
         for record in instance.fetch_materializations(chosen, limit=len(some)).records:
             found[record.partition_key or ""] = Made(record.storage_id, record.event_log_entry.tags or {})

@@ -85,6 +85,8 @@ def tool_exception(case: Case) -> Ruling | None:
         if step.answer is None:
             continue
         text = step.result[:_START]
+        if not step.failed and text.lstrip().startswith(("{", "[")):
+            continue  # no exception begins so
         found = (_MACHINE if runs_programs(step.arguments) else _EXCEPTION).search(text)
         if found is None or not (step.failed or text.lstrip().startswith(("Traceback", found.group(0)))):
             continue

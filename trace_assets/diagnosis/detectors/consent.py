@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.identity import normal
+from trace_assets.diagnosis.detectors.identity import normal, stands_in
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
@@ -153,16 +153,23 @@ class WriteAfterRefusal:
         """Tell whether a refusal may concern what a step acts on: not when it names other objects alone."""
         said = normal(transcript.messages[refused].content)
         known = {name for one in transcript.steps for name in one.objects}
-        named = {name for name in known if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)}
+        named = {name for name in known if stands_in(name, said)}
         return not named or not named.isdisjoint(step.objects)
 
     def _refusal(self, transcript: Transcript, words: list[str]) -> int | None:
-        for index, message in enumerate(transcript.messages):
-            if message.role == "assistant" and message.content and _REFUSAL.search(transcript.lowered[index]):
-                for sentence in _SENTENCE.findall(transcript.lowered[index]):
-                    if _REFUSAL.search(sentence) and any(word in sentence for word in words):
-                        return index
-        return None
+        refusals = transcript.once(("refusals",), lambda: _refusals(transcript))
+        return next((at for at, sentence in refusals if any(word in sentence for word in words)), None)
+
+
+def _refusals(transcript: Transcript) -> list[tuple[int, str]]:
+    """Return the sentences in which the agent refuses, lower case, each with its message."""
+    return [
+        (index, sentence)
+        for index, message in enumerate(transcript.messages)
+        if message.role == "assistant" and message.content and _REFUSAL.search(transcript.lowered[index])
+        for sentence in _SENTENCE.findall(transcript.lowered[index])
+        if _REFUSAL.search(sentence)
+    ]
 
 
 # English only: a policy in another language gives no proposals.

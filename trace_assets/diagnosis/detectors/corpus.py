@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.identity import learn_pattern, looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import by_verb, hands_over, mutating_tools
-from trace_assets.diagnosis.detectors.policy_text import PolicyText
+from trace_assets.diagnosis.detectors.policy_text import read_policy
 from trace_assets.diagnosis.detectors.shell import command_line, names_file, shows
 from trace_assets.diagnosis.detectors.transcript import Observation, Transcript
 from trace_assets.diagnosis.detectors.values import leaves, time_of
@@ -91,7 +91,7 @@ class Corpus:
         """
         self.transcripts = list(transcripts)
         self._demanded = demanded or {}
-        self.policy = PolicyText(policy)
+        self.policy = read_policy(policy)
         self._specs = tools
         self._cues: dict[str, list[str]] = {}
 

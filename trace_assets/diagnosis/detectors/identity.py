@@ -107,3 +107,23 @@ def find_ids(text: str, pattern: str) -> list[str]:
     """
     found = re.findall(rf"(?<![\w-])#?({pattern})(?![\w-])", text)
     return list(dict.fromkeys(normal(value) for value in found if looks_like_id(value)))
+
+
+def stands_in(name: str, text: str) -> bool:
+    """Tell whether a name stands in a text by itself, not as a part of a longer word.
+
+    No regular expression: there are more names than Python keeps compiled.
+
+    >>> stands_in("a1", "ba1, a1"), stands_in("a1", "ba1, a1_"), stands_in("#2", "no.#2")
+    (True, False, True)
+    """
+    at = text.find(name)
+    while at >= 0:
+        if not _in_word(text[at - 1 : at]) and not _in_word(text[at + len(name) : at + len(name) + 1]):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _in_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"

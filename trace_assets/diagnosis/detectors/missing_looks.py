@@ -260,6 +260,8 @@ _GOES_ON = re.compile(
     re.IGNORECASE,
 )
 """What a result says when there is more of it."""
+_IN_ALL = ("next", "nuat", "cur", "more", "trun")
+"""Whatever it says, one of these is a part of it; without `s` and `i`, which have other forms in capitals."""
 _ROWS_OF = re.compile(
     r"\b(?:rows?|results?|items?|entries|records|showing|lines?|hits) \d+ ?(?:-|\u2013|to) ?(\d+) "
     r"(?:of|/) ?(\d+)\b",
@@ -347,9 +349,10 @@ def goes_on(text: str) -> bool:
     >>> goes_on('{"link": [{"relation": "next", "url": "http://a.example/p?page=2"}]}')
     True
     """
-    if found := _PAGE_OF.search(text) or _ROWS_OF.search(text):
+    lowered = text.lower()
+    if found := ("page " in lowered and _PAGE_OF.search(text)) or _ROWS_OF.search(text):
         return int(found[1]) < int(found[2])
-    return _GOES_ON.search(text) is not None
+    return any(part in lowered for part in _IN_ALL) and _GOES_ON.search(text) is not None
 
 
 MIN_TASKS = 8

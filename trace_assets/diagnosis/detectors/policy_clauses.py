@@ -180,17 +180,15 @@ def read_atom(text: str, values: Mapping[str, Collection[str]], tool: str = "") 
     {'field': 'state', 'value': 'lost', 'not': False}
     """
     words = WORD.findall(text)
-    dated = {field for field, own in values.items() if own and all(time_of(one) is not None for one in own)}
     negated = bool(_NOT.search(text))
     for pattern, ahead in ((_AHEAD, True), (_NEAR, False)):
         if (found := pattern.search(text)) is not None:
-            field = _named(words, dated)
+            field = _named(words, _dated(values))
             hours = _number(found["number"]) * _HOURS[found["unit"]]
             return {"field": field, "ahead": hours, "not": negated == ahead} if field else {}
-    numeric = {field for field, own in values.items() if own and all(map(_is_number, own))}
     for pattern, least, most in ((_FEWER, None, -1), (_MOST, None, 0), (_MORE, 1, None), (_LEAST, 0, None)):
         if (found := pattern.search(text)) is not None:
-            field = _named(words, numeric)
+            field = _named(words, {name for name, own in values.items() if own and all(map(_is_number, own))})
             number = _number(found["number"])
             if not field or negated:
                 return {}
@@ -200,7 +198,7 @@ def read_atom(text: str, values: Mapping[str, Collection[str]], tool: str = "") 
                 "most": None if most is None else number + most,
             }
     if _PASSED.search(text):
-        field = _named(words, dated)
+        field = _named(words, _dated(values))
         if field:
             return {"field": field, "past": True, "not": negated}
     said = [
@@ -210,6 +208,7 @@ def read_atom(text: str, values: Mapping[str, Collection[str]], tool: str = "") 
         if categorical(value)
         and value.lower() not in _YES | _NO
         and len(value) > 2
+        and spoken(value) in text  # saves a regular expression for most
         and re.search(rf"(?<![\w-]){re.escape(spoken(value))}(?:s|es)?(?![\w-])", text)
         and not _is_deed(value, tool)
     ]
@@ -258,6 +257,10 @@ def holds(atom: Atom, fields: Mapping[str, str], now: str | None) -> bool | None
                 today = today.replace(hour=0, minute=0, second=0, microsecond=0)
             found = moment - today >= timedelta(hours=atom["ahead"])
     return found != bool(atom.get("not"))
+
+
+def _dated(values: Mapping[str, Collection[str]]) -> set[str]:
+    return {field for field, own in values.items() if own and all(time_of(one) is not None for one in own)}
 
 
 def _named(words: Sequence[str], fields: Iterable[str]) -> str:

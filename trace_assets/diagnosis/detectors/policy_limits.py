@@ -270,12 +270,11 @@ def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str
     >>> [(one.argument, one.values) for one in given_bans(text, "send_draft", {"list": ["all", "review"]})]
     [('list', ('all',))]
     """
-    found, before = [], ""
-    for sentence in policy.sentences:
-        text, previous, before = sentence.text, before, sentence.text
-        if not forbids_deed(text, tool) or EXCEPTION.search(text) or CONDITION.search(text):
-            continue
-        folders = [f"{one.rstrip('/')}/" for one in _FOLDER.findall(text) if _TOUCHES.search(text)]
+    found = []
+    for sentence, previous in policy.once(("forbidding", tool), lambda: _forbidding(policy, tool)):
+        text = sentence.text
+        touches = "/" in text and _TOUCHES.search(text)
+        folders = [f"{one.rstrip('/')}/" for one in _FOLDER.findall(text)] if touches else []
         for argument, values in given.items() if folders else ():
             under = [one for one in values if is_among(one, folders)]
             if under and len(under) < len(set(values)) and all("/" in one for one in values):
@@ -290,6 +289,16 @@ def given_bans(policy: PolicyText, tool: str, given: Mapping[str, Collection[str
             if said and len(said) < len(set(values)):
                 found.append(GivenBan(text, argument, said))
     return found
+
+
+def _forbidding(policy: PolicyText, tool: str) -> list[tuple[Sentence, str]]:
+    """Return the sentences that forbid what a tool does, whatever the case, and the text before each."""
+    above = ["", *(one.text for one in policy.sentences)]
+    return [
+        (one, previous)
+        for one, previous in zip(policy.sentences, above, strict=False)
+        if forbids_deed(one.text, tool) and not EXCEPTION.search(one.text) and not CONDITION.search(one.text)
+    ]
 
 
 def kinds_banned(policy: PolicyText, tool: str, known: Collection[str]) -> list[str]:

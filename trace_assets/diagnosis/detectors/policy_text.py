@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import dropwhile, takewhile
+from typing import Any, TypeVar
 
 from trace_assets.diagnosis.detectors.policy_lines import (
     ANY_OF,
@@ -34,6 +35,8 @@ from trace_assets.diagnosis.detectors.verbs import (
     verb_of,
 )
 from trace_assets.records import Trajectory
+
+T = TypeVar("T")
 
 _WEEKDAY = r"(?:(?:[^\W\d_]+(?:tag|day)|mon|tues?|wed|thur?s?|fri|sat|sun)\.?,?\s+)?"
 _SAYS_NOW = (
@@ -120,6 +123,12 @@ def _iso(date: str) -> str:
     return f"{year}-{month:02}-{int(day):02}"
 
 
+@lru_cache(maxsize=16)
+def read_policy(text: str) -> PolicyText:
+    """Return a policy, for a text the same one each time: batch after batch has it."""
+    return PolicyText(text)
+
+
 class PolicyText:
     """A policy and what can be read from it; what was read for a tool is kept, as many tasks ask for it."""
 
@@ -128,6 +137,19 @@ class PolicyText:
         self._protected: dict[str, tuple[frozenset[str], str]] = {}
         self._past: dict[str, list[Sentence]] = {}
         self._after: dict[tuple[str, frozenset[str]], list[After]] = {}
+        self._known: dict[tuple[Hashable, ...], Any] = {}
+
+    def once(self, key: tuple[Hashable, ...], make: Callable[[], T]) -> T:
+        """Return what was made under a key, and make it the first time.
+
+        Args:
+            key: What is asked for, and all that it depends on beside the policy.
+            make: Makes it.
+        """
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
 
     @cached_property
     def clock(self) -> str | None:
@@ -163,6 +185,10 @@ class PolicyText:
         >>> PolicyText(text).any_of("cancel_booking", ["cancel_booking", "get_booking"])
         ['they are new', 'they are late']
         """
+        known = tuple(tools)
+        return self.once(("any of", tool, known), lambda: self._find_any_of(tool, known))
+
+    def _find_any_of(self, tool: str, tools: tuple[str, ...]) -> list[str]:
         lines = listed_apart(line.strip().lower() for line in self.text.splitlines())
         heading, verb = "", verb_of(tool)
         for place, line in enumerate(lines):

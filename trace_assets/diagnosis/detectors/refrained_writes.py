@@ -125,8 +125,9 @@ class WriteAgainstState:
 
     def _refrained(self, transcript: Transcript, args: Mapping[str, Any]) -> tuple[int, int, str] | None:
         """Return (request, observation, object) where it was asked for in that state and not done."""
-        asked = transcript.cue(args.get("cues"))
-        if asked is None and not args.get("cues"):
+        cues = tuple(strings(args.get("cues")))
+        asked = transcript.cue(cues)
+        if asked is None and not cues:
             # What asks for it is not known: then a run shows something when it changed nothing at all.
             writes = set(strings(args.get("writes")))
             if any(step.tool in writes and not step.failed for step in transcript.steps):
@@ -134,26 +135,34 @@ class WriteAgainstState:
             asked = min(transcript.words.values(), default=None)
         if asked is None:
             return None
-        about = transcript.asked_about(args.get("cues"))
-        argument = args["argument"]
-        written = {normal(step.given.get(argument)) for step in transcript.calls(args["tool"])}
-        for name in transcript.observations:
-            if about is not None and name not in about:
-                continue
-            if name in written or not transcript.is_meant(name, args.get("cues")):
-                continue
+        tool, argument = args["tool"], args["argument"]
+        left = transcript.once(
+            ("left alone", tool, argument, cues), lambda: self._left_alone(transcript, tool, argument, cues)
+        )
+        for name in left:
             state = transcript.state(name, args["field"], len(transcript.messages))
-            if (
-                state is not None
-                and state[1] == args["value"]
-                and self._is_target(transcript, name, argument)
-            ):
+            if state is not None and state[1] == args["value"]:
                 return asked, state[0], name
         return None
 
-    def _is_target(self, transcript: Transcript, name: str, argument: str) -> bool:
-        """Tell whether an object was named to some call by X's argument: it is of the kind X acts on."""
-        return any(normal(step.given.get(argument)) == name for step in transcript.steps)
+    def _left_alone(
+        self, transcript: Transcript, tool: str, argument: str, cues: tuple[str, ...]
+    ) -> list[str]:
+        """Return the objects that were asked about, whatever their state, and not written on.
+
+        They are named to some call by X's argument: they are of the kind X acts on.
+        """
+        about = transcript.asked_about(cues)
+        written = {normal(step.given.get(argument)) for step in transcript.calls(tool)}
+        kind = {normal(step.given.get(argument)) for step in transcript.steps}
+        return [
+            name
+            for name in transcript.observations
+            if (about is None or name in about)
+            and name in kind
+            and name not in written
+            and transcript.is_meant(name, cues)
+        ]
 
     def _states(self, corpus: Corpus, argument: str) -> list[tuple[str, str]]:
         """Return the states (field, value) in which objects that an argument names were seen."""

@@ -6,8 +6,9 @@ The policy speaks of steps that some situations call for: a licence, a late fee.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -17,11 +18,11 @@ from trace_assets.diagnosis.detectors.policy_text import PolicyText
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.situations import (
     ALWAYS,
+    Judged,
     around,
     calls_in,
     in_words,
     is_alike,
-    situation_of,
 )
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
 from trace_assets.diagnosis.detectors.verbs import WORD, has_stem, is_deed, spoken, things
@@ -65,13 +66,14 @@ class SituationalStep:
             return []
         proposals: dict[tuple[str, ...], Proposal] = {}
         writes = [one for one in sorted(corpus.mutating & corpus.agent_tools.keys()) if not hands_over(one)]
+        judge = cache(partial(_judged, corpus))  # a pair of tools is judged once, for all sentences
         for step in sorted(corpus.agent_tools):
             if corpus.agent_tools[step] < MIN_USES or hands_over(step):
                 continue
             for place, sentence in _about(corpus.policy, step, step in corpus.reading):
                 for tool in writes:
                     if tool != step:
-                        one = _proposal(corpus, tool, step, place, sentence)
+                        one = _proposal(corpus, judge(tool, step), tool, step, place, sentence)
                         if one is not None:
                             proposals.setdefault(one.subject, one)
         return list(proposals.values())
@@ -103,21 +105,28 @@ def _about(policy: PolicyText, tool: str, reads: bool) -> list[tuple[int, str]]:
     return found
 
 
-def _proposal(corpus: Corpus, tool: str, beside: str, place: int, sentence: str) -> Proposal | None:
+def _judged(corpus: Corpus, tool: str, beside: str) -> Judged | None:
+    """Return the calls of a tool, and beside which of them another one was made; None where too few are."""
     calls = [(one, step) for one in corpus.transcripts for step in one.own_calls(tool, ok=True)]
     if len({one.trajectory_id for one, _ in calls}) < MIN_USES:
         return None
-    first, said = beside in corpus.reading, around(corpus.policy, place)
-    situation = situation_of(
+    first = beside in corpus.reading
+    return Judged(
         calls,
         lambda one, step: _made(one, step, beside, first) is not None,
-        said,
         tool,
         look=beside if first else "",
         now=corpus.now,
     )
-    if situation is None or (situation == ALWAYS and not _is_rule(sentence, tool, calls, beside, first)):
+
+
+def _proposal(
+    corpus: Corpus, judged: Judged | None, tool: str, beside: str, place: int, sentence: str
+) -> Proposal | None:
+    situation = judged.situation(around(corpus.policy, place)) if judged is not None else None
+    if judged is None or situation is None or (situation == ALWAYS and not _is_rule(sentence, tool, judged)):
         return None
+    first = beside in corpus.reading
     where = in_words(situation)
     when = "before" if first else "when"
     return Proposal(
@@ -131,14 +140,12 @@ def _proposal(corpus: Corpus, tool: str, beside: str, place: int, sentence: str)
     )
 
 
-def _is_rule(
-    sentence: str, tool: str, calls: Sequence[tuple[Transcript, Step]], beside: str, first: bool
-) -> bool:
+def _is_rule(sentence: str, tool: str, judged: Judged) -> bool:
     """Tell whether a step without a situation is a rule and no habit: said of the tool, and mostly taken."""
     words = WORD.findall(sentence)
-    made = sum(_made(one, step, beside, first) is not None for one, step in calls)
+    made = sum(done for *_, done in judged.calls)
     of_it = is_deed(tool, words) or any(has_stem(words, one) for one in things(tool))
-    return of_it and made >= RULE * len(calls)
+    return of_it and made >= RULE * len(judged.calls)
 
 
 def _made(one: Transcript, step: Step, beside: str, first: bool) -> int | None:

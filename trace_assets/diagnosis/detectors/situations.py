@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from trace_assets.diagnosis.detectors.notation import COUNTS
@@ -109,57 +109,142 @@ def situation_of(
         look: A tool whose results tell none either: who was to call it and did not, did not see them.
         now: The moment in which the runs take place.
     """
-    judged = [(one, step, done) for one, step in calls if (done := did(one, step)) is not None]
-    shown = sum(done for *_, done in judged)
-    if shown < MIN_SHOWN:
-        return None
-    best, share = (ALWAYS, shown / len(judged))
-    if shown == len(judged):
-        return best
-    least = share + BETTER
-    for situation in [*_told(judged, said, tool, look), *_tested(judged, said, tool, look, now)]:
-        inside = [done for one, step, done in judged if holds(situation, one, step)]
-        if len(inside) == len(judged) or sum(inside) < max(MIN_SHOWN, INSIDE * shown):
-            continue
-        if sum(inside) / len(inside) >= max(least, share + 1e-9):
-            best, share = situation, sum(inside) / len(inside)
-    return best if share >= MOSTLY else None
+    return Judged(calls, did, tool, look=look, now=now).situation(said)
 
 
-def _told(
-    judged: Sequence[tuple[Transcript, Step, bool]], said: str, tool: str, look: str
-) -> Iterator[Situation]:
-    """Yield the situations that a sentence names, of those that the calls and their runs show."""
-    words = tuple(word for word in WORD.findall(said) if len(word) >= _SHORTEST and word not in STOP_WORDS)
-    own = {*things(tool), verb_of(tool)}
-    # What is done with a thing tells no situation: anything may be changed, turned, activated.
-    named = [word for word in words if len(word) > _SHORTEST and not _changes(word)]
-    arguments: dict[tuple[str, str], None] = {}
-    fields: dict[tuple[str, str], None] = {}
-    shown = {last_name(name) for one, *_ in judged for name in _fields_of(one, look)}
-    for one, step, _ in judged:
-        for name, value in step.given.items():
-            for text in _texts(value):
-                if _is_told(name, text, words):
-                    arguments.setdefault((name, text))
-        for name, values in _shown(one, step).items():
-            for value in values if name not in shown else ():
+class Judged:
+    """Calls, and whether their runs did what is asked for: what several sentences may say of them.
+
+    Args:
+        calls: As for `situation_of`, and so are the others.
+        did: Whether a run did it.
+        tool: The tool that is called.
+        look: A tool whose results tell no situation.
+        now: The moment in which the runs take place.
+    """
+
+    def __init__(
+        self,
+        calls: Iterable[tuple[Transcript, Step]],
+        did: Did,
+        tool: str,
+        *,
+        look: str = "",
+        now: str | None = None,
+    ) -> None:
+        self.calls = [(one, step, done) for one, step in calls if (done := did(one, step)) is not None]
+        self._shown = sum(done for *_, done in self.calls)
+        self._tool, self._look, self._now = tool, look, now
+        self._held: dict[str, tuple[int, int]] = {}
+
+    def situation(self, said: str) -> Situation | None:
+        """Return the situation that a sentence, lower case, asks for; None where runs do it in none."""
+        shown, every = self._shown, len(self.calls)
+        if shown < MIN_SHOWN:
+            return None
+        best, share = ALWAYS, shown / every
+        if shown == every:
+            return best
+        least = share + BETTER
+        for situation in [*self._told(said), *self._tested(said)]:
+            done, inside = self._inside(situation)
+            if inside == every or done < max(MIN_SHOWN, INSIDE * shown):
+                continue
+            if done / inside >= max(least, share + 1e-9):
+                best, share = situation, done / inside
+        return best if share >= MOSTLY else None
+
+    def _inside(self, situation: Situation) -> tuple[int, int]:
+        """Return how many calls of those in a situation did it, and how many there are."""
+        key = repr(situation)  # many sentences tell the same one
+        if key not in self._held:
+            inside = [done for one, step, done in self.calls if holds(situation, one, step)]
+            self._held[key] = sum(inside), len(inside)
+        return self._held[key]
+
+    @cached_property
+    def _arguments(self) -> list[tuple[str, str]]:
+        """What is given to the calls: argument, what a sentence may call its value by."""
+        return sorted(
+            {
+                (name, text)
+                for _, step, _ in self.calls
+                for name, value in step.given.items()
+                for text in _texts(value)
+            }
+        )
+
+    @cached_property
+    def _fields(self) -> list[tuple[str, str]]:
+        """What had been shown of the things that the calls are about: field, the same."""
+        looked = {last_name(name) for one, *_ in self.calls for name in _fields_of(one, self._look)}
+        return sorted(
+            {
+                (name, value)
+                for one, step, _ in self.calls
+                for name, values in _shown(one, step).items()
+                if name not in looked
+                for value in values
+            }
+        )
+
+    @cached_property
+    def _last(self) -> dict[str, set[str]]:
+        """The last values of the fields of what the calls are about, by field."""
+        values: dict[str, set[str]] = {}
+        looked = {name for one, *_ in self.calls for name in _fields_of(one, self._look)}
+        for one, step, _ in self.calls:
+            for name, last in _fields(one, step).items():
+                if name not in looked:
+                    values.setdefault(name, set()).add(last)
+        return values
+
+    @cached_property
+    def _dated(self) -> list[str]:
+        """Those fields whose values are all moments."""
+        known = self._last.items()
+        return sorted(name for name, own in known if all(time_of(one) is not None for one in own))
+
+    def _told(self, said: str) -> Iterator[Situation]:
+        """Yield the situations that a sentence names, of those that the calls and their runs show."""
+        words = tuple(
+            word for word in WORD.findall(said) if len(word) >= _SHORTEST and word not in STOP_WORDS
+        )
+        own = {*things(self._tool), verb_of(self._tool)}
+        # What is done with a thing tells no situation: anything may be changed, turned, activated.
+        named = [word for word in words if len(word) > _SHORTEST and not _changes(word)]
+        for kind, shown in (("argument", self._arguments), ("field", self._fields)):
+            every: dict[str, list[str]] = {}
+            for name, value in shown:
                 if _is_told(name, value, words):
-                    fields.setdefault((name, value))
-    for kind, told in (("argument", arguments), ("field", fields)):
-        every: dict[str, list[str]] = {}
-        for name, value in sorted(told):
-            every.setdefault(name, []).append(value)
-        for name, any_of in every.items():
-            yield from ({kind: name, "values": [value]} for value in any_of)
-            if len(any_of) > 1:
-                yield {kind: name, "values": any_of}
-    for word in dict.fromkeys(named):
-        if word not in _NOT_TELLING and not any(is_alike(word, part) for part in own):
-            yield {"word": stem_of(word)}
-    for one, other in _EITHER.findall(said):
-        if {one, other} <= {*named}:
-            yield {"word": f"{stem_of(one)}|{stem_of(other)}"}
+                    every.setdefault(name, []).append(value)
+            for name, any_of in every.items():
+                yield from ({kind: name, "values": [value]} for value in any_of)
+                if len(any_of) > 1:
+                    yield {kind: name, "values": any_of}
+        for word in dict.fromkeys(named):
+            if word not in _NOT_TELLING and not any(is_alike(word, part) for part in own):
+                yield {"word": stem_of(word)}
+        for one, other in _EITHER.findall(said):
+            if {one, other} <= {*named}:
+                yield {"word": f"{stem_of(one)}|{stem_of(other)}"}
+
+    def _tested(self, said: str) -> Iterator[Situation]:
+        """Yield a sentence's conditions as tests of fields: a mark, a state, how far a date lies ahead."""
+        tests = [
+            read_atom(said[found.end() :], self._last, self._tool) for found in _CONDITION.finditer(said)
+        ]
+        for found in _SPAN.finditer(said) if self._now is not None else ():
+            number = found["number"] or found["other"]
+            number = str(COUNTS.get(number, number))
+            if number.isdigit():
+                hours = int(number) * _HOURS[found["unit"] or found["unit_of"]]
+                tests += [
+                    {"field": one, "ahead": hours, "not": near}
+                    for one in self._dated
+                    for near in (True, False)
+                ]
+        yield from ({"test": dict(one), "now": self._now} for one in tests if one)
 
 
 @lru_cache(maxsize=1 << 12)  # the same sentences are held against every pair of tools
@@ -174,27 +259,6 @@ _SPAN = re.compile(
     r"(?P<other>\d+|[a-z]+) (?P<unit_of>hour|day|week)s?\b"
 )
 _HOURS = {"hour": 1, "day": 24, "week": 168}
-
-
-def _tested(
-    judged: Sequence[tuple[Transcript, Step, bool]], said: str, tool: str, look: str, now: str | None
-) -> Iterator[Situation]:
-    """Yield the conditions of a sentence as tests of fields: a mark, a state, how far a date lies ahead."""
-    values: dict[str, set[str]] = {}
-    shown = {name for one, *_ in judged for name in _fields_of(one, look)}
-    for one, step, _ in judged:
-        for name, last in _fields(one, step).items():
-            if name not in shown:
-                values.setdefault(name, set()).add(last)
-    tests = [read_atom(said[found.end() :], values, tool) for found in _CONDITION.finditer(said)]
-    dated = sorted(name for name, own in values.items() if all(time_of(one) is not None for one in own))
-    for found in _SPAN.finditer(said) if now is not None else ():
-        number = found["number"] or found["other"]
-        number = str(COUNTS.get(number, number))
-        if number.isdigit():
-            hours = int(number) * _HOURS[found["unit"] or found["unit_of"]]
-            tests += [{"field": one, "ahead": hours, "not": near} for one in dated for near in (True, False)]
-    yield from ({"test": dict(one), "now": now} for one in tests if one)
 
 
 def _fields(transcript: Transcript, step: Step) -> dict[str, str]:

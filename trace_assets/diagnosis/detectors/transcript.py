@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import from_json
 
 from trace_assets.diagnosis.detectors.deeds import PATHS, named_in_path, says_deed, told_apart
-from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
+from trace_assets.diagnosis.detectors.identity import looks_like_id, normal, stands_in
 from trace_assets.diagnosis.detectors.notation import as_json
 from trace_assets.diagnosis.detectors.shell import (
     FILE_DEEDS,
@@ -39,6 +39,9 @@ from trace_assets.diagnosis.detectors.values import (
 from trace_assets.diagnosis.detectors.wording import last_name
 from trace_assets.records import Message, Trajectory
 
+T = TypeVar("T")
+
+_LETTERS = re.compile(r"[a-z]+")
 _WORD = re.compile(r"(?<![\w-])[^\W\d_]{3,}(?![\w-])")
 _CONTROL = re.compile(r"#{2,}[\w-]+#{2,}")
 """Marks by which simulated users end a conversation: no words of a request."""
@@ -123,10 +126,6 @@ class Observation:
     fields: Mapping[str, str]
 
 
-def _stands_in(name: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
-
-
 class Transcript:
     """The messages of one trajectory and what detectors ask of them."""
 
@@ -146,6 +145,24 @@ class Transcript:
         """By the same, the last values of its fields."""
         self.fields_of: dict[str, set[str]] = {}
         """By tool, the fields that it showed."""
+        self._known: dict[tuple[Hashable, ...], Any] = {}
+        self._calls: dict[tuple[str, bool, bool], list[Step]] = {}
+
+    def once(self, key: tuple[Hashable, ...], make: Callable[[], T]) -> T:
+        """Return what was made under a key, and make it the first time: many proposals ask for the same.
+
+        Args:
+            key: What is asked for, and all that it depends on beside the transcript.
+            make: Makes it.
+        """
+        if key not in self._known:
+            self._known[key] = make()
+        found: T = self._known[key]
+        return found
+
+    def words_in(self, index: int) -> frozenset[str]:
+        """Return the words of a message, in lower case and without what is no letter of English."""
+        return self.once(("words in", index), lambda: frozenset(_LETTERS.findall(self.lowered[index])))
 
     @cached_property
     def steps(self) -> list[Step]:
@@ -232,9 +249,11 @@ class Transcript:
 
     def is_meant(self, name: str, cues: object) -> bool:
         """Tell whether the user named an object, or the agent did in one line with one of these words."""
-        if name in self.asked_text and _stands_in(name, self.asked_text):
+        if stands_in(name, self.asked_text):
             return True
-        told = [line for line in self.told_lines if name in line and _stands_in(name, line)]
+        told = self.once(
+            ("told of", name), lambda: [line for line in self.told_lines if stands_in(name, line)]
+        )
         return bool(told) and any(word in line for line in told for word in strings(cues))
 
     @cached_property
@@ -321,7 +340,11 @@ class Transcript:
         A request may be for several things; what is asked of one object says nothing of another. A list of
         objects goes together.
         """
-        cue = _any_word(tuple(strings(cues)))
+        words = tuple(strings(cues))
+        return self.once(("asked about", words), lambda: self._asked_about(words))
+
+    def _asked_about(self, words: tuple[str, ...]) -> frozenset[str] | None:
+        cue = _any_word(words)
         meant: set[str] = set()
         for index, message in enumerate(self.messages):
             text = self.lowered[index]
@@ -343,7 +366,7 @@ class Transcript:
 
     def _named_in(self, text: str) -> list[tuple[str, int, int]]:
         """Return (object, start, end) for what looks like an identifier or is one of a call, in order."""
-        known = {name for step in self.steps for name in step.objects}
+        known = self.once(("objects",), lambda: {name for step in self.steps for name in step.objects})
         return [
             (normal(found[0]), *found.span())
             for found in _TOKEN.finditer(text)
@@ -352,11 +375,17 @@ class Transcript:
 
     def calls(self, tool: object, *, ok: bool = False) -> list[Step]:
         """Return the calls of one tool in order; with `ok` only those that succeeded."""
-        return [step for step in self.by_tool.get(str(tool), ()) if not (ok and step.failed)]
+        key = str(tool), ok, False
+        if key not in self._calls:
+            self._calls[key] = [step for step in self.by_tool.get(key[0], ()) if not (ok and step.failed)]
+        return self._calls[key]
 
     def own_calls(self, tool: object, *, ok: bool = False) -> list[Step]:
         """Return those of `calls` that the agent made, and no user."""
-        return [step for step in self.calls(tool, ok=ok) if not step.by_user]
+        key = str(tool), ok, True
+        if key not in self._calls:
+            self._calls[key] = [step for step in self.calls(tool, ok=ok) if not step.by_user]
+        return self._calls[key]
 
     def state(self, name: str, field: str, before: int) -> tuple[int, str] | None:
         """Return where and as what a field of an object was last seen before a message, None when never."""

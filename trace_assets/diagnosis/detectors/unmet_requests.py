@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -81,7 +82,7 @@ class RequestLeftUnmentioned:
         if made := transcript.calls(args["tool"]):
             return present("it was asked for and tried", asked, made[0].index)
         for index, message in enumerate(transcript.messages):
-            if message.role == "assistant" and _says(transcript.lowered[index], words):
+            if message.role == "assistant" and _says(transcript.words_in(index), words):
                 return present("it was asked for and spoken of", asked, index)
         why = f"{args['tool']} was asked for, never called, and no message came back to it"
         return lacking(why, asked, transcript.last_of_agent())
@@ -110,18 +111,30 @@ _PEOPLE = frozenset(
 
 
 def _asked(transcript: Transcript, words: list[str]) -> Iterator[int]:
-    for index, message in enumerate(transcript.messages):
-        for clause in _CLAUSE.split(transcript.lowered[index]) if message.role == "user" else ():
-            if not _WANTS.search(clause):
-                continue
-            for found in WORD.finditer(clause):
-                if _says(found[0], words) and not _OPEN.search(clause[: found.start()]):
-                    yield index
+    for index, clause in transcript.once(("wishes",), lambda: _wishes(transcript)):
+        for found in WORD.finditer(clause):
+            if _says((found[0],), words) and not _OPEN.search(clause[: found.start()]):
+                yield index
 
 
-def _says(text: str, words: list[str]) -> bool:
-    said = WORD.findall(text)
-    return any(same_verb(one, word) or has_stem([word], one) for one in words for word in said)
+def _wishes(transcript: Transcript) -> list[tuple[int, str]]:
+    """Return the clauses in which the user wants something, lower case, each with its message."""
+    return [
+        (index, clause)
+        for index, message in enumerate(transcript.messages)
+        if message.role == "user"
+        for clause in _CLAUSE.split(transcript.lowered[index])
+        if _WANTS.search(clause)
+    ]
+
+
+def _says(said: Iterable[str], words: list[str]) -> bool:
+    return any(same_verb(one, word) or _begins_alike(word, one) for word in said for one in words)
+
+
+@lru_cache(maxsize=1 << 14)  # the same words are said in all runs
+def _begins_alike(word: str, wanted: str) -> bool:
+    return has_stem([word], wanted)
 
 
 _LOOK_ONLY = re.compile(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -110,7 +111,9 @@ class UnaskedFact:
         if first is None:
             return NOT_NEEDED
         for index, message in enumerate(transcript.messages[: first.index]):
-            if message.role in ("assistant", "user") and _speaks_of(transcript.lowered[index], words):
+            if message.role in ("assistant", "user") and transcript.once(
+                ("speaks of", index, tuple(words)), partial(_speaks_of, transcript.words_in(index), words)
+            ):
                 return present("it was asked for or told", index, first.index)
         return lacking(
             f"{first.tool} was called, and nobody had spoken of the {' '.join(words)}", first.index
@@ -140,10 +143,9 @@ def facts_in(sentence: str) -> Iterator[tuple[list[str], str]]:
             yield words[:_TELLING], phrase
 
 
-def _speaks_of(text: str, words: Sequence[str]) -> bool:
-    """Tell whether a text has most of some words, endings aside."""
-    said = WORD.findall(text)
-    known = [word for word in words if any(word == one or is_alike(word, one) for one in said)]
+def _speaks_of(said: Collection[str], words: Sequence[str]) -> bool:
+    """Tell whether most of some words are among those said, endings aside."""
+    known = [word for word in words if word in said or any(is_alike(word, one) for one in said)]
     return len(known) >= max(1, len(words) - (len(words) > 2))
 
 

@@ -15,7 +15,12 @@ from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses
 from trace_assets.diagnosis.detectors.policy_limits import Most, limits
 from trace_assets.diagnosis.detectors.policy_rules import Ban, bans, optional_fields
-from trace_assets.diagnosis.detectors.policy_text import PolicyText, addresses_nobody, shown_policy
+from trace_assets.diagnosis.detectors.policy_text import (
+    PolicyText,
+    addresses_nobody,
+    read_policy,
+    shown_policy,
+)
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.values import flat, leaves, outermost, records_in, scalars_of
 from trace_assets.diagnosis.detectors.write_against_policy import is_shown
@@ -66,7 +71,7 @@ class Facts:
         """The domain's policy; empty where none is recorded, or where it is not the one that was followed."""
         recorded = (task.domain_policy for task in self.tasks.values() if task.domain_policy)
         text = next(recorded, "") or shown_policy(self.runs)
-        return PolicyText("" if addresses_nobody(text, self.runs[:20]) else text)
+        return read_policy("" if addresses_nobody(text, self.runs[:20]) else text)
 
     def expected_writes(self, task_id: str) -> list[tuple[int, ExpectedAction]]:
         """Return (place among the expected writes, action) of a task."""
