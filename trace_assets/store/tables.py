@@ -167,13 +167,21 @@ class Store:
         Raises:
             InputError: A file is gone, or is not what was written.
         """
-        if partition is None and (said := self._copied(record)):
-            raise InputError(said)
-        keys = self.partitions(record) if partition is None else [partition]
+        keys = self.whole(record) if partition is None else [partition]
         frames = [frame for key in keys if (frame := self._load(record, key)) is not None]
         if not frames:
             return pl.DataFrame(schema=polars_schema(record))
         return pl.concat(frames, how="diagonal_relaxed")
+
+    def whole(self, record: type[Record]) -> list[str]:
+        """Return the partitions of which `frame` makes a whole table.
+
+        Raises:
+            InputError: Another file lies beside them that doubles their rows.
+        """
+        if said := self._copied(record):
+            raise InputError(said)
+        return self.partitions(record)
 
     def _load(self, record: type[Record], partition: str) -> pl.DataFrame | None:
         """Return a partition's rows from the bytes that were compared, None when it was never written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +13,12 @@ from uuid import uuid4
 
 import polars as pl
 
+from trace_assets.errors import InputError
 from trace_assets.records import Check, CheckRow, Message, MessageRow, Record, Trajectory, TrajectoryHead
 from trace_assets.records.table import from_frame
 from trace_assets.store.content import text_version
 from trace_assets.store.files import make_folder, sync_folder, sync_tree
+from trace_assets.store.manifest import Entry
 from trace_assets.store.tables import WHOLE, Store
 
 
@@ -72,6 +75,29 @@ def read_trajectories(
         partition: One task batch; None reads all.
         target: Only this target's; None reads every target's.
     """
+    if partition is not None:
+        return _read_batch(store, partition, target)
+    partitions = [store.whole(record) for record in _TABLES]
+    if partitions.count(partitions[0]) == len(_TABLES):
+        found = [one for key in partitions[0] for one in _read_batch(store, key, target)]
+        if len({one.trajectory_id for one in found}) == len(found):
+            return found
+    return _put_together(store, None, target)  # of one that lies in several batches, the rows belong together
+
+
+def _read_batch(store: Store, partition: str, target: str | None) -> list[Trajectory]:
+    """Return the trajectories of one batch, from this process's memory where they were read before."""
+    content = _content(store, partition)
+    found = _kept.get(content)
+    if found is None or not _is_unchanged(store, partition):
+        found = _put_together(store, partition, target)
+        if content is not None and target is None and content == _content(store, partition):
+            _kept.put(content, found)
+        return found
+    return [one for one in found if target is None or one.target == target]
+
+
+def _put_together(store: Store, partition: str | None, target: str | None) -> list[Trajectory]:
     heads = store.frame(TrajectoryHead, partition)
     messages, checks = store.frame(MessageRow, partition), store.frame(CheckRow, partition)
     if target is not None:
@@ -80,6 +106,71 @@ def read_trajectories(
         messages = messages.filter(pl.col("trajectory_id").is_in(keep))
         checks = checks.filter(pl.col("trajectory_id").is_in(keep))
     return _together(heads, messages, checks)
+
+
+# Most assets of a diagnosis read the same batches, and making records of rows takes longer than reading them.
+# So a process keeps the last batches that it has put together, by what their files hold.
+
+Content = tuple[Entry, ...]
+"""What the files of a batch hold."""
+MOST_MESSAGES = 30_000
+"""How many messages a process keeps, some 100 MB; a larger batch is read each time."""
+
+
+class Kept:
+    """The batches that were read last.
+
+    Args:
+        most: Messages in all of them together.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._batches: dict[Content, tuple[Trajectory, ...]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, content: Content | None) -> list[Trajectory] | None:
+        """Return a batch; None where it is not kept."""
+        with self._lock:
+            found = None if content is None else self._batches.pop(content, None)
+            if content is None or found is None:
+                return None
+            self._batches[content] = found  # the last one used
+            return list(found)
+
+    def put(self, content: Content, batch: Sequence[Trajectory]) -> None:
+        """Keep a batch, and let go of those that were used longest ago where there are too many messages."""
+        if sum(len(one.messages) for one in batch) > self._most:
+            return
+        with self._lock:
+            self._batches.pop(content, None)
+            self._batches[content] = tuple(batch)
+            messages = {key: sum(len(one.messages) for one in own) for key, own in self._batches.items()}
+            while sum(messages.values()) > self._most:
+                oldest = next(iter(messages))
+                del messages[oldest], self._batches[oldest]
+
+
+_kept = Kept(MOST_MESSAGES)
+
+
+def _content(store: Store, partition: str) -> Content | None:
+    """Return what the files of a batch hold; None where nothing says so."""
+    if store.manifest is None:
+        return None
+    known = store.manifest.entries()
+    found = [known.get(store.manifest.name(store.path(record, partition))) for record in _TABLES]
+    return None if None in found else tuple(one for one in found if one is not None)
+
+
+def _is_unchanged(store: Store, partition: str) -> bool:
+    """Tell whether the files of a batch are as they were written: what is not has to be told of."""
+    try:
+        for record in _TABLES:
+            store.check(record, partition)
+    except InputError:
+        return False
+    return True
 
 
 def read_some(store: Store, partition: str, ids: Sequence[str]) -> list[Trajectory]:
