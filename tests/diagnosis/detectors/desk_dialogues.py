@@ -73,7 +73,55 @@ PARCEL_OF = {
 }
 WHERE = user("Where is my lamp?")
 
+LOST = call("get_visit", '{"visit": "V-301", "state": "cancelled", "refund": 24.5}', visit="V-301")
+CLAIM = {"writes": ["cancel_visit"]}
+
+ROOMS = call(
+    "list_rooms",
+    '{"house": "Lake Inn", "rooms": [{"room": "R1", "free": true, "price": 80, "side": "lake"}, '
+    '{"room": "R2", "free": true, "price": 95.5, "side": "yard"}, '
+    '{"room": "R3", "free": false, "price": 60, "side": "yard"}, '
+    '{"room": "R4", "free": true, "price": 1120, "side": "lake"}]}',
+)
+CHEAP = user("Which room is the cheapest?")
+
+
+def extremes(asked: list[Message], text: str) -> list[list[Message]]:
+    return [asked, ROOMS, agent(text)]
+
+
 CASES = [
+    ("wrong_extreme", {}, extremes(CHEAP, "The cheapest room is $95.50."), "LACKING", (2, 3)),
+    ("wrong_extreme", {}, extremes(CHEAP, "The cheapest of the rooms is $80."), "PRESENT", (2, 3)),
+    ("wrong_extreme", {}, extremes(CHEAP, "The most expensive room is $1,120."), "PRESENT", (2, 3)),
+    ("wrong_extreme", {}, extremes(CHEAP, "The cheapest rooms:\n- R3 at $60."), "NA", ()),  # it is not free
+    (
+        "wrong_extreme",
+        {},
+        extremes(CHEAP, "These are the cheapest rooms.\n- R2, to the yard: $95.50\n- R1: $80"),
+        "LACKING",
+        (2, 3),
+    ),
+    # A wish that some meet, a condition, another list, two figures, and none of the list's.
+    (
+        "wrong_extreme",
+        {},
+        extremes(user("The cheapest to the yard, please."), "The cheapest room is $95.50."),
+        "PRESENT",
+        (2, 3),
+    ),
+    ("wrong_extreme", {}, extremes(user("At most 100?"), "The cheapest room is $95.50."), "NA", ()),
+    ("wrong_extreme", {}, extremes(CHEAP, "The next cheapest room is $95.50."), "NA", ()),
+    ("wrong_extreme", {}, extremes(CHEAP, "The cheapest boat is $95.50."), "NA", ()),
+    ("wrong_extreme", {}, extremes(CHEAP, "The cheapest room is $95.50, or $80."), "NA", ()),
+    ("wrong_extreme", {}, extremes(CHEAP, "The cheapest room is $70."), "NA", ()),
+    ("claim_without_write", CLAIM, [LOST, agent("V-301 has been rescheduled.")], "LACKING", (2,)),
+    ("claim_without_write", CLAIM, [LOST, agent("I have cancelled V-301.")], "LACKING", (2,)),
+    # A record says so itself, by its state or by a sum; and what was done is not what the sentence says.
+    ("claim_without_write", CLAIM, [LOST, agent("V-301 has already been cancelled.")], "NA", ()),
+    ("claim_without_write", CLAIM, [LOST, agent("The sum of $24.50 has been refunded.")], "NA", ()),
+    ("claim_without_write", CLAIM, [LOST, agent("The sum of $42.50 has been paid.")], "LACKING", (2,)),
+    ("claim_without_write", CLAIM, [LOST, agent("Have you listed all that is to be updated?")], "NA", ()),
     (
         "alike_left_out",
         ALIKE,

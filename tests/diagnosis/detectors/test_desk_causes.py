@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from tests.diagnosis.detectors.desk_dialogues import (
     BOOKING,
+    CHEAP,
     EXTEND,
     HOW_MANY,
     MOVE,
     ONE_ACCOUNT,
     READER,
     REFUSED,
+    ROOMS,
     SEAL,
     SHELF,
     THREE,
@@ -96,6 +98,12 @@ def test_a_count_is_proposed_where_somebody_tells_one() -> None:
         "Count what a result lists one by one before telling how many there are"
     ]
     assert proposed("wrong_count", [user("Hello."), agent("There are days.")]) == []
+
+
+def test_an_extreme_is_proposed_where_somebody_tells_one() -> None:
+    told = [CHEAP, ROOMS, agent("The cheapest room is $95.50.")]
+    assert len(proposed("wrong_extreme", told)) == 1
+    assert proposed("wrong_extreme", [CHEAP, ROOMS, agent("There are rooms.")]) == []
 
 
 def test_what_was_agreed_to_needs_something_that_can_be_done() -> None:

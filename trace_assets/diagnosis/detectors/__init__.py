@@ -33,6 +33,7 @@ from trace_assets.diagnosis.detectors.refusals import EmptyResultBelieved, Refus
 from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
 from trace_assets.diagnosis.detectors.situational_steps import CustomaryStep, SituationalStep
 from trace_assets.diagnosis.detectors.told_counts import WrongCount
+from trace_assets.diagnosis.detectors.told_extremes import WrongExtreme
 from trace_assets.diagnosis.detectors.transcript import Transcript
 from trace_assets.diagnosis.detectors.unanswered_state import LimitExceeded, UnansweredState
 from trace_assets.diagnosis.detectors.unfinished_work import (
@@ -87,6 +88,7 @@ FAMILIES: tuple[Detector, ...] = (
     AlikeLeftOut(),
     OtherRecordTold(),
     WrongCount(),
+    WrongExtreme(),
     SituationalStep(),
     CustomaryStep(),
     UnreadPages(),

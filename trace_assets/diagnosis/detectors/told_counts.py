@@ -152,13 +152,13 @@ def _counts(text: str, rest: str) -> Sequence[int]:
 
     >>> shop = '{"name": "Cap", "kinds": [{"free": true, "hue": "red"}, {"free": false, "hue": "blue"}]}'
     >>> [_counts(shop, rest) for rest in (" cap options available", " cap kinds", " red caps", " hats")]
-    [[1], [1, 2], [], []]
+    [[1], [1, 2], (), ()]
     """
     words = [word for word in _WORD.findall(rest) if word not in _FILLERS | _OPEN]
     found = [
         entries
-        for names, entries in _lists(text)
-        if words and all(any(_alike(word, name) for name in names) for word in words)
+        for names, entries in lists_in(text)
+        if words and all(any(same_noun(word, name) for name in names) for word in words)
     ]
     if len(found) != 1:
         return ()
@@ -173,12 +173,12 @@ def _counts(text: str, rest: str) -> Sequence[int]:
     return sorted({*yes, len(entries)})
 
 
-def _alike(word: str, name: str) -> bool:
+def same_noun(word: str, name: str) -> bool:
     """Tell whether two words are the same noun in either number."""
     return word == name or word.rstrip("s") == name.rstrip("s")
 
 
-def _lists(text: str) -> Iterator[tuple[frozenset[str], list[Any]]]:
+def lists_in(text: str) -> Iterator[tuple[frozenset[str], list[Any]]]:
     """Yield the lists in a result, of records or of values, with the words by which people call them.
 
     These are the list's own key and the texts of the record that it stands in. Records that go by their names

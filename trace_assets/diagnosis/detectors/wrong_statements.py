@@ -31,9 +31,9 @@ from trace_assets.diagnosis.detectors.wording import gerund, imperative
 
 # English only: other languages give NA.
 _CLAIM = re.compile(
-    r"(?:\b(?:has|have)|\b(?:i|we)'ve) (?:(?:now|just|already|also) )?(?:been )?(?:successfully )?"
-    r"(?:\w+ed|sent|put|made|paid|taken|given)\b[^.?!]*"
-    r"|\bsuccessfully \w+ed\b|\bis now \w+ed\b"
+    r"(?:\b(?:has|have)|\b(?:i|we)'ve) (?:(?:now|just|already|also) )?(?P<passive>been )?(?:successfully )?"
+    r"(?P<verb>\w+ed|sent|put|made|paid|taken|given)\b[^.?!]*"
+    r"|\bsuccessfully (?P<done>\w+ed)\b|\bis now (?P<state>\w+ed)\b"
 )
 _DONE = re.compile(
     r"\b(?:updated|cancell?ed|changed|booked|modified|refunded|exchanged|returned|added|upgraded|processed|"
@@ -57,7 +57,8 @@ _AS_NOUN = re.compile(rf"\b(?:the|an?|this|that|its|your|our|my) (?:{'|'.join(so
 class ClaimWithoutWrite:
     """The agent says that something has been done, and none of its writing calls had succeeded by then.
 
-    Relevant when the agent claims to have done something. Arguments: `writes` (the writing tools).
+    What a result had said of a record is no claim. Relevant when the agent claims to have done something.
+    Arguments: `writes` (the writing tools).
     """
 
     name = "claim_without_write"
@@ -88,16 +89,39 @@ class ClaimWithoutWrite:
         for index, message in enumerate(transcript.messages):
             if message.role != "assistant" or not message.content:
                 continue
-            claims = [claim for claim in _CLAIM.findall(transcript.lowered[index]) if _DONE.search(claim)]
+            claims = [
+                claim
+                for claim in _CLAIM.finditer(transcript.lowered[index])
+                if _DONE.fullmatch(claim["verb"] or claim["done"] or claim["state"])
+            ]
+            before = [at for at in done if at < index]
+            if claims and not before:
+                claims = [claim for claim in claims if not self._is_on_record(transcript, claim, index)]
             if not claims:
                 continue
-            before = [at for at in done if at < index]
             if not before:
-                return lacking(f"'{claims[0][:60]}' was said before anything was written", index)
+                return lacking(f"'{claims[0][0][:60]}' was said before anything was written", index)
             shown += [before[-1], index]
         return present("each claim follows a successful write", *shown) if shown else NOT_NEEDED
 
+    def _is_on_record(self, transcript: Transcript, claim: re.Match[str], index: int) -> bool:
+        """Tell whether a sentence says of something what a result had said of it: its state, or its sum."""
+        if not claim["passive"] and not claim["state"]:
+            return False
+        verb = str(claim["verb"] or claim["state"])
+        state = re.compile(rf": ?\"[^\"]*\b{re.escape(verb[:_STEM])}", re.IGNORECASE)
+        text = transcript.lowered[index]
+        start = max(text.rfind(mark, 0, claim.start()) for mark in ("\n", "! ", "? ", ". ")) + 1
+        sums = {float(one) for one in _SUM.findall(text[start : claim.end()].replace(",", ""))}
+        return any(
+            step.end < index and (state.search(step.result) or not sums.isdisjoint(numbers_in(step.result)))
+            for step in transcript.steps
+        )
 
+
+_STEM = 6
+"""Letters by which a verb is known in another spelling of its ending."""
+_SUM = re.compile(r"\d+\.\d{1,2}\b")
 MIN_USES = 3
 # English only: other languages give NA.
 _DENIES = re.compile(
