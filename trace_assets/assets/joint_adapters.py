@@ -64,7 +64,8 @@ def write_interference(study: Study) -> StageResult:
     Orthogonal ones can be added up; opposed ones are never composed, but routed or taught in one environment.
     """
     names = sorted(taught(study))
-    why = _why_not_compared(study, names)
+    off = "" if study.settings.training.interference else "training.interference is off."
+    why = off or _why_not(study, names, ", so there is nothing to compare.")
     if why:
         version = _write_pairs(study, [], [])
         return StageResult(version, 0, checks=(StageCheck("capabilities_compatible", None, why, "warning"),))
@@ -98,11 +99,9 @@ def write_interference(study: Study) -> StageResult:
     )
 
 
-def _why_not_compared(study: Study, names: list[str]) -> str:
-    if not study.settings.training.interference:
-        return "training.interference is off."
+def _why_not(study: Study, names: list[str], alone: str) -> str:
     if len(names) < 2:
-        return f"{len(names)} of two capabilities or more is taught, so there is nothing to compare."
+        return f"{len(names)} of two capabilities or more is taught{alone}"
     for name in names:
         if obstacle := training_obstacle(study, read_environment(study, name).target):
             return f"{obstacle}."
@@ -184,7 +183,8 @@ def train_joint_adapters(study: Study, on_point: OnPoint | None = None) -> Stage
     is trained on top of their sum, so that they act together at all.
     """
     names = easiest_first(study)
-    why = _why_not(study, names)
+    off = "" if _asked(study) else "training.single_arms names none of them."
+    why = off or _why_not(study, names, ": one adapter for all is that one's.")
     if why:
         version = _write(study, [], [])
         return StageResult(version, 0, checks=(StageCheck("joint_trained", None, why, "warning"),))
@@ -243,17 +243,6 @@ def _both(told: list[TrainingPoint], on_point: OnPoint) -> OnPoint:
 
 def _asked(study: Study) -> list[str]:
     return [kind for kind in study.settings.training.single_arms if kind in PLACES]
-
-
-def _why_not(study: Study, names: list[str]) -> str:
-    if not _asked(study):
-        return "training.single_arms names none of them."
-    if len(names) < 2:
-        return f"{len(names)} of two capabilities or more is taught: one adapter for all is that one's."
-    for name in names:
-        if obstacle := training_obstacle(study, read_environment(study, name).target):
-            return f"{obstacle}."
-    return ""
 
 
 def make_joint(

@@ -204,16 +204,15 @@ Floats = NDArray[np.float64]
 
 FOLDS = 5
 PENALTY = 0.05
-"""L2 penalty on standardized features and the mean log-loss."""
+"""L2 penalty, on all weights but the intercept, with standardized features and the mean log-loss."""
 
 
-def fit_logistic(features: Floats, positive: NDArray[np.bool_], penalty: float = PENALTY) -> Floats:
+def fit_logistic(features: Floats, positive: NDArray[np.bool_]) -> Floats:
     """Fit a logistic regression by iteratively reweighted least squares.
 
     Args:
         features: Shape `(n, d)`, standardized.
         positive: Shape `(n,)`, both values among them.
-        penalty: L2, on all weights but the intercept.
 
     Returns:
         Weights, shape `(d + 1,)`, the intercept last.
@@ -223,7 +222,7 @@ def fit_logistic(features: Floats, positive: NDArray[np.bool_], penalty: float =
     (True, True)
     """
     x = np.hstack([features, np.ones((len(features), 1))])
-    ridge = np.full(x.shape[1], penalty * len(x))
+    ridge = np.full(x.shape[1], PENALTY * len(x))
     ridge[-1] = 1e-9
     y, weights = positive.astype(np.float64), np.zeros(x.shape[1])
     for _ in range(50):

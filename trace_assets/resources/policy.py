@@ -196,12 +196,8 @@ def policy_home(study: Study) -> str:
     return base_checkpoint(study).base_id
 
 
-def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Policy:
+def open_policy(study: Study) -> Policy:
     """Open the policy that `rollouts.engine` names.
-
-    Args:
-        study: The study.
-        adapters: Adapter name to PEFT folder, for conversations that ask for one.
 
     Raises:
         InputError: The settings are incomplete.
@@ -226,14 +222,13 @@ def open_policy(study: Study, adapters: Mapping[str, Path] | None = None) -> Pol
         )
     if section.engine == "vllm":
         return open_vllm(
-            study, section, adapters, max_new_tokens=section.max_new_tokens, concurrency=section.concurrency
+            study, section, None, max_new_tokens=section.max_new_tokens, concurrency=section.concurrency
         )
     require_extra("torch", "train", "the engine 'transformers'")
     from trace_assets.policies.transformers_engine import TransformersPolicy
 
     return TransformersPolicy(
         base_folder(study),
-        adapters=dict(adapters or {}),
         temperature=section.temperature,
         max_new_tokens=section.max_new_tokens,
         dtype=section.dtype,

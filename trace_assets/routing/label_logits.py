@@ -82,16 +82,13 @@ def label_tokens(tokenizer: Any, n: int) -> list[int]:
 class LabelLogitRouter:
     """Routes by the base model's own answer; nothing is fitted or calibrated."""
 
-    def __init__(
-        self, base_dir: Path, options: Mapping[str, str], *, batch_size: int = 16, model: Any = None
-    ) -> None:
+    def __init__(self, base_dir: Path, options: Mapping[str, str], *, batch_size: int = 16) -> None:
         """Prepare a router; weights are read at the first question.
 
         Args:
             base_dir: Hugging Face folder of the base model.
             options: Choice -> its line, as from `option_lines`.
             batch_size: Tasks a forward pass.
-            model: The loaded model with its head, where the caller holds one.
 
         Raises:
             InputError: The folder has no usable tokenizer, or not enough single-token labels.
@@ -102,7 +99,7 @@ class LabelLogitRouter:
         self.tokenizer = load_tokenizer(base_dir)
         self.tokens = label_tokens(self.tokenizer, len(self.choices))
         self.batch_size = batch_size
-        self._model = model
+        self._model: Any = None
 
     @property
     def name(self) -> str:

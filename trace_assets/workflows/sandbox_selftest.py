@@ -53,14 +53,11 @@ def present_sandbox(study: Study) -> Present:
     return Present(backend.version, backend.isolation_level)
 
 
-def check_sandbox(
-    study: Study, *, slow: bool = True, listen: Callable[[Played], None] = lambda _: None
-) -> list[SandboxCheck]:
+def check_sandbox(study: Study, *, listen: Callable[[Played], None] = lambda _: None) -> list[SandboxCheck]:
     """Play the battery in the sandbox that the settings name, and store what came of it.
 
     Args:
         study: Whose settings and tables.
-        slow: Also what takes long.
         listen: Told of each attack as it ends.
 
     Returns:
@@ -71,7 +68,7 @@ def check_sandbox(
     """
     from trace_assets.sandbox.selftest.runner import run_battery
 
-    played, version, isolation = run_battery(sandbox_config(study), slow=slow, listen=listen)
+    played, version, isolation = run_battery(sandbox_config(study), listen=listen)
     now = datetime.now(UTC)
     rows = []
     for one in played:

@@ -18,9 +18,9 @@ from tests.diagnosis.detectors.dialogues import (
     user,
 )
 from trace_assets.diagnosis.detectors import Corpus
+from trace_assets.diagnosis.detectors.answers import CallInProse
 from trace_assets.diagnosis.detectors.consent import WriteWithoutConsent
 from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
-from trace_assets.diagnosis.detectors.malformed_turns import CallInProse
 from trace_assets.diagnosis.detectors.missing_looks import WriteWithoutRead
 from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState

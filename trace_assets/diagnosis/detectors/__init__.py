@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from trace_assets.diagnosis.detectors.agreed_deeds import AgreedDeedLeft
 from trace_assets.diagnosis.detectors.alike_left import AlikeLeftOut
-from trace_assets.diagnosis.detectors.answers import NoAnswer, UnseenAnswer
+from trace_assets.diagnosis.detectors.answers import CallInProse, EmptyTurn, NoAnswer, UnseenAnswer
 from trace_assets.diagnosis.detectors.argument_values import StaleValue, UnsupportedArgument
 from trace_assets.diagnosis.detectors.asked_values import OtherChoiceTaken, OtherThanAsked
 from trace_assets.diagnosis.detectors.barred_changes import BarredByOwnChange
 from trace_assets.diagnosis.detectors.consent import UnaskedCondition, WriteAfterRefusal, WriteWithoutConsent
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.deleted_files import UnaskedDeletion
-from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
-from trace_assets.diagnosis.detectors.listed_unopened import ListedUnopened
-from trace_assets.diagnosis.detectors.malformed_turns import CallInProse, EmptyTurn
+from trace_assets.diagnosis.detectors.described_records import (
+    DescribedRecordLeft,
+    ListedUnopened,
+    OtherRecordTaken,
+)
 from trace_assets.diagnosis.detectors.missing_looks import (
     SkippedCheck,
     UnreadPages,
@@ -29,8 +30,13 @@ from trace_assets.diagnosis.detectors.other_record_told import OtherRecordTold
 from trace_assets.diagnosis.detectors.policy_sums import OtherSum
 from trace_assets.diagnosis.detectors.protocol import Detector, Finding, Mistake, Proposal
 from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, WriteOnKind
-from trace_assets.diagnosis.detectors.refusals import EmptyResultBelieved, RefusalUntold
-from trace_assets.diagnosis.detectors.repeated_calls import IdleLoop, RepeatedError, UnrecoveredError
+from trace_assets.diagnosis.detectors.repeated_calls import (
+    EmptyResultBelieved,
+    IdleLoop,
+    RefusalUntold,
+    RepeatedError,
+    UnrecoveredError,
+)
 from trace_assets.diagnosis.detectors.situational_steps import CustomaryStep, SituationalStep
 from trace_assets.diagnosis.detectors.told_counts import WrongCount
 from trace_assets.diagnosis.detectors.told_extremes import WrongExtreme
@@ -42,7 +48,11 @@ from trace_assets.diagnosis.detectors.unfinished_work import (
     SecondRequestLeft,
     UnfinishedDeed,
 )
-from trace_assets.diagnosis.detectors.unmet_requests import ChangeAgainstRequest, RequestLeftUnmentioned
+from trace_assets.diagnosis.detectors.unmet_requests import (
+    ChangeAgainstRequest,
+    RequestLeftUnmentioned,
+    UnaskedDeletion,
+)
 from trace_assets.diagnosis.detectors.unnamed_choices import UnnamedChoice
 from trace_assets.diagnosis.detectors.untold import UnaskedFact, UntoldFigure
 from trace_assets.diagnosis.detectors.whole_for_part import WholeForPart

@@ -27,7 +27,6 @@ def in_deeds(task: Task | ToldTask) -> Task | ToldTask:
 def action_diffs(
     trajectories: Iterable[Trajectory],
     tasks: Mapping[str, Task | ToldTask],
-    writes: frozenset[str] | None = None,
 ) -> list[ActionDiff]:
     """Return how failed runs differ from what their tasks expect.
 
@@ -35,7 +34,6 @@ def action_diffs(
         trajectories: Of any targets; those that passed, were not judged, or whose task says nothing of what
             is expected have no rows.
         tasks: By id.
-        writes: Names of the tools that change something; found from the trajectories unless given.
     """
     tasks = {name: in_deeds(one) for name, one in tasks.items()}
     failed = [
@@ -44,9 +42,8 @@ def action_diffs(
         if one.success is False and (task := tasks.get(one.task_id)) is not None and task.has_expected
     ]
     transcripts = {one.trajectory_id: Transcript(one) for one in failed}
-    if writes is None:
-        expected = {action.name for one in failed for action in tasks[one.task_id].expected_actions}
-        writes = mutating_tools(list(transcripts.values()), names=expected)
+    expected = {action.name for one in failed for action in tasks[one.task_id].expected_actions}
+    writes = mutating_tools(list(transcripts.values()), names=expected)
     return [
         row
         for one in failed

@@ -89,7 +89,7 @@ def agreed_otherwise(facts: Facts, task_id: str) -> Iterator[Doubt]:
     for place, action, name, value, given in _missed_values(facts, task_id):
         if not is_number(value) or len({normal(one) for one in given}) > 1:
             continue
-        texts = _texts(facts, task_id)
+        texts = facts.texts(task_id)
         agreed = given[0]
         if names_number(texts, value) or not is_number(agreed) or not names_number(texts, agreed):
             continue
@@ -156,15 +156,6 @@ def _missed_values(facts: Facts, task_id: str) -> Iterator[tuple[int, ExpectedAc
                 continue
             if all(one is not None and normal(one) != normal(value) for one in given):
                 yield place, action, name, value, given
-
-
-def _texts(facts: Facts, task_id: str) -> str:
-    """Return all that was told or shown in a task's runs, by others than the agent."""
-    task = facts.tasks.get(task_id)
-    texts = [task.instruction if task else "", facts.policy.text]
-    for one in facts.of_task[task_id]:
-        texts += [said.content for said in one.messages if said.role != "assistant" and said.content]
-    return "\n".join(texts)
 
 
 def lucky_passes(

@@ -114,14 +114,18 @@ class Facts:
                         return thing
         return None
 
+    def texts(self, task_id: str) -> str:
+        """Return all that was told or shown in a task's runs, by others than the agent."""
+        task = self.tasks.get(task_id)
+        texts = [task.instruction if task else "", self.policy.text]
+        for one in self.of_task[task_id]:
+            texts += [said.content for said in one.messages if said.role != "assistant" and said.content]
+        return "\n".join(texts)
+
     def is_known(self, task_id: str, value: str) -> bool:
         """Tell whether a value stands in what a task tells, in its runs or in the policy, as a word."""
         if task_id not in self._known:
-            task = self.tasks.get(task_id)
-            texts = [task.instruction if task else "", self.policy.text]
-            for one in self.of_task[task_id]:
-                texts += [said.content for said in one.messages if said.role != "assistant" and said.content]
-            self._known[task_id] = "\n".join(texts).lower()
+            self._known[task_id] = self.texts(task_id).lower()
         return re.search(rf"(?<![\w-]){re.escape(value.lower())}(?![\w-])", self._known[task_id]) is not None
 
     @cached_property

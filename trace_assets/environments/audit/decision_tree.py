@@ -340,16 +340,7 @@ def answered(probe: Probe, seed: int) -> list[tuple[Call, str, bool]]:
 
 def answers_of(subject: Subject, seed: int) -> list[tuple[str, str]]:
     """Return tool and answer of every call of the oracle on a seed that was no error."""
-    played = subject.probe.best(seed)
-    found: list[tuple[str, str]] = []
-    for action, answer in zip(played.actions, played.answers, strict=False):
-        told = {m.get("tool_call_id"): m for m in answer["messages"] if m["role"] == "tool"}
-        for one in action.get("tool_calls") or ():
-            message = told.get(one["id"], {})
-            text = str(message.get("content") or "")
-            if not message.get("is_error") and not tells_error(text):
-                found.append((one["name"], text))
-    return found
+    return [(one["name"], text) for one, text, wrong in answered(subject.probe, seed) if not wrong]
 
 
 def collapsed(names: Sequence[str]) -> tuple[str, ...]:

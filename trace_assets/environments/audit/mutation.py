@@ -17,6 +17,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal
 
 from trace_assets.environments.audit.added_changes import (
@@ -359,13 +360,10 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success
     else:
         right = one.reward >= best.reward - 1e-9 and one.success
-        if not right and mutation.reads and _passes_time(subject, seed, script):
+        seeds = subject.seeds[: subject.sizes.mutated]
+        if not right and mutation.reads and passes_time(subject.probe, seeds, seed, script):
             return None
     return Mutant(mutation.name, seed, one.reward, right)
-
-
-def _passes_time(subject: Subject, seed: int, script: Sequence[Action]) -> bool:
-    return passes_time(subject.probe, subject.seeds[: subject.sizes.mutated], seed, script)
 
 
 def _leaves_the_choice(subject: Subject, script: Sequence[Action], other: Sequence[Action]) -> bool:
@@ -377,11 +375,7 @@ def _leaves_the_choice(subject: Subject, script: Sequence[Action], other: Sequen
 
 def _shares(mutants: Sequence[Mutant]) -> dict[str, float]:
     names = dict.fromkeys(one.operator for one in mutants)
-    return {
-        name: sum(one.right for one in mutants if one.operator == name)
-        / sum(one.operator == name for one in mutants)
-        for name in names
-    }
+    return {name: fmean(one.right for one in mutants if one.operator == name) for name in names}
 
 
 def _by_operator(mutants: Sequence[Mutant]) -> str:

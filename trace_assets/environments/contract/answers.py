@@ -1,7 +1,6 @@
 """What answers say, however they are written, and what was done to objects after their records were read.
 
-Answers are JSON, tags, a table, lines, or sentences. Nothing is understood: tags and columns name what they
-hold, and of sentences the figures and the wording without them are told apart.
+Nothing is understood: tags and columns name what they hold; of sentences, figures and wording are told apart.
 """
 
 from __future__ import annotations
@@ -390,12 +389,12 @@ def generalized(text: str) -> str:
     >>> generalized("Error: no seat 12A on HAT001, {date}.")
     'Error: no seat {value} on {value}, {date}.'
     """
+
+    def value(match: re.Match[str]) -> str:
+        return VALUE if any(map(str.isdigit, match[0])) else match[0]
+
     pieces = re.split(r"(\{\w{1,80}\})", text)
-    return "".join(piece if place % 2 else _WORD.sub(_value, piece) for place, piece in enumerate(pieces))
+    return "".join(piece if place % 2 else _WORD.sub(value, piece) for place, piece in enumerate(pieces))
 
 
 _WORD = re.compile(r"#?\w[\w-]*(?:\.\d+)?")
-
-
-def _value(match: re.Match[str]) -> str:
-    return VALUE if any(character.isdigit() for character in match.group(0)) else match.group(0)

@@ -61,11 +61,10 @@ class ModelWords:
         server: Whom.
         model: Its name there.
         policy: Rules that the agent is given anyway.
-        temperature: Of sampling.
     """
 
-    def __init__(self, server: ModelServer, model: str, policy: str, temperature: float = 1.0) -> None:
-        self._server, self._model, self._temperature = server, model, temperature
+    def __init__(self, server: ModelServer, model: str, policy: str) -> None:
+        self._server, self._model = server, model
         self._system = render("reflect.md", policy=policy)
         self._asked = self._silent = 0
         self._ended = ""
@@ -92,7 +91,7 @@ class ModelWords:
             system=self._system,
             user=render("reflect_ask.md", told=told, episodes=episodes),
             schema=NewWords,
-            temperature=self._temperature,
+            temperature=1.0,
             seed=self._asked,
             examine=_complaints,
         )
