@@ -360,10 +360,13 @@ def _play(subject: Subject, mutation: Mutation, seed: int, script: Sequence[Acti
         right = one.reward <= best.reward - subject.rules.min_mutant_loss and not one.success
     else:
         right = one.reward >= best.reward - 1e-9 and one.success
-        seeds = subject.seeds[: subject.sizes.mutated]
-        if not right and mutation.reads and passes_time(subject.probe, seeds, seed, script):
+        if not right and mutation.reads and _passes_time(subject, seed, script):
             return None
     return Mutant(mutation.name, seed, one.reward, right)
+
+
+def _passes_time(subject: Subject, seed: int, script: Sequence[Action]) -> bool:
+    return passes_time(subject.probe, subject.seeds[: subject.sizes.mutated], seed, script)
 
 
 def _leaves_the_choice(subject: Subject, script: Sequence[Action], other: Sequence[Action]) -> bool:
