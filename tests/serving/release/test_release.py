@@ -90,6 +90,14 @@ def test_an_earlier_release_is_replaced_and_nothing_else(study: Study, tmp_path:
     assert (other / "file").read_text() == "mine" and (tmp_path / "out/notes.txt").read_text() == "mine"
 
 
+def test_where_no_folder_can_be_is_told(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for where in (tmp_path / "file" / "out", tmp_path / "file" / "a" / "out", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match=r"cannot be made \((File exists|Not a directory|File name too)"):
+            write_release(study, where)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_barred_adapter_is_left_out(study: Study, tmp_path: Path) -> None:
     rows = study.store.read(NoHarm)
     barred = [

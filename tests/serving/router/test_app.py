@@ -195,7 +195,14 @@ def test_a_choice_without_a_model_is_refused_at_the_start() -> None:
         Decisions(ByWord(), {"cancel": "c", "none": "base"})
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://host/v1", "http://me:secret@host/v1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "127.0.0.1:8000", "ftp://host/v1", "http://me:secret@host/v1", "me:secret@host:8000"),
+        *("http://one:8000/v1,http://two:8000/v1", "http://host:http/v1", "http://host:99999/v1"),
+        *("http://[::1/v1", "http://a host/v1", "http://host/v1?token=secret", "http://host/v1#secret"),
+    ],
+)
 def test_addresses_that_cannot_be(url: str) -> None:
     with pytest.raises(InputError) as caught:
         Upstream(url)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trace_assets.errors import InputError
 from trace_assets.routing.router import JOINT, UNNEEDED_COST, models_for
+from trace_assets.store.files import make_folder
 from trace_assets.system.vllm import BASE
 
 MANIFEST = "manifest.json"
@@ -66,8 +67,15 @@ def may_be_replaced(folder: Path) -> None:
     """Make sure that nothing but an earlier release lies where one shall be written.
 
     Raises:
-        InputError: The path is a file or link, or the folder holds something else.
+        InputError: The path is a file or link, the folder holds something else, or none can be made there.
     """
+    try:
+        make_folder(folder.parent)
+        (folder / MANIFEST).is_file()  # the file system's own limits, of a name's length for one
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be made ({error.strerror}: {error.filename}); name a place where one can be."
+        ) from error
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise InputError(f"{folder} is no folder; name one that is empty, or not there yet.")
     if not folder.exists() or not any(folder.iterdir()):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx
 
 from trace_assets.errors import InputError, Unavailable
+from trace_assets.policies.openai_faults import public_url
 from trace_assets.serving.router.asked import StreamEnd, WrongModel, is_whole
 from trace_assets.system.machine import certificates
 
@@ -54,9 +55,19 @@ class Upstream:
         Raises:
             InputError: It is no http address, or holds a user or password.
         """
-        parts = urlsplit(url.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"'{url}' is no address of a server; give one such as http://127.0.0.1:8000/v1.")
+        if "," in url:
+            raise InputError(
+                "the upstream's address names several servers, and the router stands in front of one: give "
+                "that of what shares the load between them."
+            )
+        url = url.strip()
+        shown = public_url(url)
+        if not shown or set(url) & set("?#") or any(map(str.isspace, url)):
+            said = shown or (url if "@" not in url else "the upstream's address")
+            raise InputError(
+                f"'{said}' is no address of a server; give one such as http://127.0.0.1:8000/v1."
+            )
+        parts = urlsplit(url)
         if parts.username is not None or parts.password is not None:
             raise InputError(
                 "the upstream's address holds a user or password; leave it out, clients send their own key."
