@@ -67,6 +67,31 @@ def test_a_child_that_was_forked_meanwhile_ends_as_it_likes() -> None:
     assert "5" in ended(call).stdout.splitlines()
 
 
+WORKS = """
+import os, signal, sys, time
+from trace_assets.cli import command
+if sys.argv[1] == "nohup":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+def work(**_):
+    try:
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(0.2)
+    finally:
+        print("ended in good order")
+
+sys.modules["trace_assets.cli.main"].app = work
+command()
+"""
+
+
+@pytest.mark.parametrize(("how", "code"), [("closed", 130), ("nohup", 0)])
+def test_a_terminal_that_is_closed_interrupts_what_did_not_ask_to_outlive_it(how: str, code: int) -> None:
+    done = subprocess.run([sys.executable, "-c", WORKS, how], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code and done.stdout == "ended in good order\n"
+    assert ("interrupted" in done.stderr) == (how == "closed")
+
+
 def test_whatever_was_not_printed_yet_is_printed() -> None:
     lines = ended("print('x' * 100_000); command()", "--version").stdout.splitlines()
     assert lines[0] == "x" * 100_000

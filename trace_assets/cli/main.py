@@ -108,6 +108,8 @@ def _run() -> None:
         os.environ.setdefault(name, value)
     guard_streams()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # workers are stopped on the way out
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # a terminal that is closed; nohup ignores it
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     plain_warnings()
     plain_interrupts()
     choose(Loudness.normal)

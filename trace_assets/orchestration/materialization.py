@@ -224,7 +224,7 @@ def _heeding_interrupts() -> Iterator[None]:
     try:
         yield
         with suppress(BlockingIOError):
-            if {signal.SIGINT, signal.SIGTERM} & set(os.read(reader, 1024)):
+            if {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} & set(os.read(reader, 1024)):
                 raise KeyboardInterrupt
     finally:
         signal.set_wakeup_fd(before)
