@@ -110,7 +110,7 @@ def test_an_adapter_for_all_at_once_is_left_out_where_no_environment_asks_for_al
     study = Study(Home.open(tmp_path / "home"), load_settings(None, ['training.single_arms=["together"]']))
     for name, value in (
         ("easiest_first", lambda study: ["a", "b"]),
-        ("_why_not", lambda study, names: ""),
+        ("_why_not", lambda study, names, alone: ""),
         ("environment_of_all", lambda study: (None, "no wording asks for several")),
         ("make_joint", lambda *given: pytest.fail("nothing is trained")),
     ):
