@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from trace_assets.errors import InputError
-from trace_assets.settings import SECTIONS, Section, Settings, load_settings
+from trace_assets.settings import SECTIONS, Section, Settings, Training, load_settings
 from trace_assets.study import Study
 
 
@@ -241,3 +243,18 @@ def test_no_address_in_the_settings_holds_a_secret(item: str) -> None:
     with pytest.raises(InputError) as caught:
         load_settings(None, [item])
     assert "SECRET" not in str(caught.value) and item.partition("=")[0].split(".")[1] in str(caught.value)
+
+
+def test_a_default_that_moved_leaves_the_fingerprint_of_what_was_made_before() -> None:
+    """Else a home that was made under the old default would be taken for up to date under the new one."""
+    before, now = Training(warm_start="never"), Training()
+    assert now.warm_start == "when_dead" and now.fingerprint() != before.fingerprint()
+    values = {name: value for name, value in before.deciding().items() if name not in Training.added}
+    text = json.dumps(values, sort_keys=True)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == before.fingerprint(), (
+        "as before the key was there"
+    )
+    assert "warm_start comes as 'when_dead' now" in now.moved_since(before.fingerprint(), "training")
+    assert Training(warm_start="when_dead").moved_since(before.fingerprint(), "training") == ""
+    other = Training(warm_start="never", iterations=3).fingerprint()
+    assert now.moved_since(other, "training") == before.moved_since(other, "training") == ""

@@ -237,6 +237,23 @@ def test_dropping_two_and_taking_them_back_trains_no_adapter(loop: Loop, calls: 
 
 
 @pytest.mark.ci
+def test_what_was_made_before_a_default_moved_is_due_and_says_why(loop: Loop) -> None:
+    loop.sync(training__warm_start="never")
+    assert loop.plan(training__warm_start="never") == []
+    reasons = {str(step.item): step.reason for step in loop.plan()}
+    assert reasons["config/training"] == (
+        "a default changed: training.warm_start comes as 'when_dead' now, and came as 'never' "
+        "(set that to keep it)"
+    )
+    assert reasons[f"environment_verdict[{MULTI}]"] == "config/training changed"
+    assert {"environment", "environment_audit", "labels"}.isdisjoint(
+        {item.partition("[")[0] for item in reasons}
+    )
+    asked = {str(step.item): step.reason for step in loop.plan(training__warm_start="when_dead")}
+    assert asked["config/training"] == "its settings changed", "somebody set it: no default has moved"
+
+
+@pytest.mark.ci
 def test_training_steps_train_and_play_and_diagnose_nothing(loop: Loop) -> None:
     trained = {"config/training", "mixed_adapter"} | each("adapter", *ALL) | PLAYED
     # Verdicts and pilots read the settings too: an override or a share of the budget stands there.

@@ -234,13 +234,15 @@ def test_hours_come_from_earlier_runs_before_arithmetic(tmp_path: Path, model: P
 def test_what_demonstrations_take_is_in_the_hours(tmp_path: Path, model: Path) -> None:
     """They are learned beside what is played: an adapter's episodes are the same, its hours at most more."""
 
+    from trace_assets.training.warm_start import EPISODES, STEPS
+
     def adapters(*settings: str) -> budgets.Stage:
         study = study_of(tmp_path / "home", f"base_model.path={model}", *settings)
         found = budget(study, found=[H100])
         return next(stage for stage in found.stages if stage.asset == "adapter")
 
     without, asked = adapters("training.warm_start=never"), adapters("training.warm_start=when_dead")
-    assert (without.learned, asked.learned) == (0, 6 * 400 * 24)
+    assert (without.learned, asked.learned) == (0, 6 * STEPS * EPISODES)
     assert asked.episodes == without.episodes
     assert without.hours and asked.hours
     assert asked.hours[0] == without.hours[0], "where none is due nothing is learned"

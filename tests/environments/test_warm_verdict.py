@@ -64,14 +64,19 @@ def test_dead_groups_alone_do_not_reject_where_demonstrations_come_first(tmp_pat
 
 
 def test_nor_where_they_come_in_the_groups_themselves(tmp_path: Path) -> None:
-    row = verdict(tmp_path, "trace.dead_groups", asked="demonstrate=true")
+    row = verdict(tmp_path, "trace.dead_groups", asked="demonstrate=true warm_start=never")
     assert row.accepted and row.reasons == ()
     assert not row.warm_start and not row.warm_reason, "training begins with GRPO all the same"
 
 
-def test_they_are_not_asked_for_by_themselves(tmp_path: Path) -> None:
+def test_never_is_never(tmp_path: Path) -> None:
     row = verdict(tmp_path, "trace.dead_groups", asked="warm_start=never")
     assert not row.accepted and not row.warm_start
+
+
+def test_they_come_without_being_asked_for(tmp_path: Path) -> None:
+    assert load_settings(None, [], {}).training.warm_start == "when_dead"
+    assert verdict(tmp_path, asked="").warm_start
 
 
 def test_whatever_else_is_wrong_rejects(tmp_path: Path) -> None:

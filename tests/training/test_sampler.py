@@ -81,6 +81,23 @@ def test_the_server_is_given_every_step_and_agrees_with_the_trainer(served: Any)
     assert server.reads_at_steps == 0, "a folder was read again at every step"
 
 
+@pytest.mark.ci
+def test_what_was_demonstrated_is_what_the_server_acts_with(
+    words: ModuleType, base: Path, tmp_path: Path
+) -> None:
+    """The oracle asks no server; GRPO goes on from what was learned, and the server has that."""
+    with PretendVllm(base) as server:
+        section = section_of(words, server.url)
+        adapter, points = words.train(
+            base, tmp_path / "words", target=words.Taught(), section=section, warm_start=True
+        )
+        assert adapter.demonstrations == 5 and adapter.not_demonstrated == ""
+        assert points[0].success_rate > 0.6, "the first iteration was played without what was demonstrated"
+        assert max(point.sampler_difference for point in points) < 1e-5
+        plain, _ = words.train(base, tmp_path / "plain", section=section, warm_start=True)
+        assert plain.not_demonstrated and plain.rollouts == 3 * 40
+
+
 def test_a_name_that_a_killed_training_left_stands_for_the_new_folder(
     words: ModuleType, base: Path, tmp_path: Path
 ) -> None:

@@ -118,7 +118,8 @@ def test_without_the_setting_nothing_is_told(
 
 
 @pytest.mark.parametrize(
-    ("last", "target", "stalls"), [(0.2, 0.0, True), (0.9, 0.0, False), (0.2, 0.8, False), (0.9, 0.8, False)]
+    ("last", "target", "stalls"),
+    [(0.2, 0.5, True), (0.9, 0.5, False), (0.2, 0.9, False), (0.2, 0.1, False), (0.0, 0.5, False)],
 )
 def test_a_pilot_that_moves_nothing_is_noted(
     tmp_path: Path,
@@ -128,9 +129,10 @@ def test_a_pilot_that_moves_nothing_is_noted(
     target: float,
     stalls: bool,
 ) -> None:
-    """Where the target has risen GRPO learns by itself, however short the pilot leaves the reward."""
+    """Where the target has risen GRPO learns by itself, however short the pilot leaves the reward; where
+    either has fallen it was moved as well."""
     rewards = np.array([[0.2] * 40, [last] * 40])
-    followed = np.array([[0.0] * 40, [target] * 40])
+    followed = np.array([[0.5] * 40, [target] * 40])
     measured = Piloted(rewards, rewards, followed, 1, (0, 48), "needed", 1.0)
     monkeypatch.setattr(pilot, "_measured", lambda study, name: (measured, True))
     row, _ = piloted(tmp_path, monkeypatch, played, RESCUED)

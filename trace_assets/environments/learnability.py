@@ -295,20 +295,23 @@ def decide(synthetic: Gain, target: Gain | None, min_transfer: float, *, needed:
 
 
 def stalls(synthetic: Gain, target: Gain | None) -> bool:
-    """Whether so short a GRPO run has moved nothing: neither reward nor target is shown to have risen.
+    """Whether so short a GRPO run has moved nothing: neither reward nor target is shown to have moved.
 
     A few dozen rollouts often leave the reward's interval just across 0 where the target has risen without a
-    doubt; GRPO learns that alone.
+    doubt; GRPO learns that alone. Where either has fallen it moved something too, if the wrong way.
 
     Args:
         synthetic: The reward's gain in the environment, by seed.
         target: The pass rate's on the target, by task; None where no task was found.
 
     >>> up, flat = Gain(0.6, 0.5, 0.7, 0.001, 64), Gain(0.1, -0.01, 0.2, 0.1, 64)
+    >>> down = Gain(-0.2, -0.3, -0.1, 0.001, 64)
     >>> stalls(flat, flat), stalls(flat, None), stalls(flat, up), stalls(up, flat)
     (True, True, False, False)
+    >>> stalls(flat, down), stalls(down, flat)
+    (False, False)
     """
-    return synthetic.low <= 0 and (target is None or target.low <= 0)
+    return all(gain is None or gain.low <= 0 <= gain.high for gain in (synthetic, target))
 
 
 def _words(found: Gain, noun: str) -> str:

@@ -315,8 +315,10 @@ class Planner:
             return {NEVER: "missing"}
         settled, words = self._standing(item) == "settled", dict[str, Cause]()
         if not settled and node.code is not None and made.tags.get(CODE) != node.code:
-            is_section = item.asset.startswith("config/")
-            words |= {"its settings changed": "settings"} if is_section else {"its code changed": "code"}
+            if item.asset.startswith("config/"):
+                words[self._changed(item, made)] = "settings"
+            else:
+                words["its code changed"] = "code"
         if UNFINISHED in made.tags:
             words[f"its check {made.tags.get(BLOCKED_BY, '')} failed"] = "other"
         if (
@@ -336,6 +338,13 @@ class Planner:
         if gone := sorted(read - set(node.parents)):
             words[f"it reads {_several(gone)} no longer"] = "other"
         return words
+
+    def _changed(self, item: Item, made: Made) -> str:
+        """Say that a section of the settings changed, or that its defaults did and nobody set anything."""
+        name, moved = item.asset.removeprefix("config/"), ""
+        if self._files is not None:
+            moved = self._files.study.settings.section(name).moved_since(made.tags.get(CODE, ""), name)
+        return f"a default changed: {moved}" if moved else "its settings changed"
 
     def made(self, item: Item) -> Made | None:
         """Return the last materialization of an item as the last `look` read it."""

@@ -280,7 +280,7 @@ class Pilot(Record):
     reason: str
     """Why, with the figures."""
     stalls: bool = False
-    """Whether neither its reward nor the target is shown to have risen: with `training.warm_start`
+    """Whether neither its reward nor the target is shown to have moved: with `training.warm_start`
     demonstrations come first."""
     rollouts: int = 0
     """Training episodes of the pilot; its weights are thrown away."""

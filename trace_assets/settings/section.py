@@ -42,6 +42,10 @@ class Section(Described):
     """Keys that came with a later version: at their defaults they leave the fingerprint, and what was made
     before them, as it was."""
 
+    came: ClassVar[Mapping[str, Any]] = {}
+    """Those of `added` whose default has moved since, with the one that they came with: at that value the
+    fingerprint is as it was, so that what was made before is due where its settings are the new ones."""
+
     apart: ClassVar[frozenset[str]] = frozenset()
     """Keys that say where and how fast work is done, and decide nothing: never part of the fingerprint."""
 
@@ -82,10 +86,29 @@ class Section(Described):
         values = self.deciding()
         values |= {name: fields[name].default for name in self.idle if name not in values}
         for name in self.added:
-            if getattr(self, name) == fields[name].default:
+            if getattr(self, name) == self.came.get(name, fields[name].default):
                 del values[name]
         text = json.dumps(values, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def moved_since(self, fingerprint: str, name: str) -> str:
+        """Say which defaults have moved since a fingerprint was taken; empty where something else differs.
+
+        Args:
+            fingerprint: Of the section, by this or an earlier version.
+            name: The section's.
+        """
+        moved = {
+            key: value
+            for key, value in self.came.items()
+            if key not in self.model_fields_set and getattr(self, key) != value
+        }
+        if not moved or self.model_copy(update=moved).fingerprint() != fingerprint:
+            return ""
+        return "; ".join(
+            f"{name}.{key} comes as '{getattr(self, key)}' now, and came as '{value}' (set that to keep it)"
+            for key, value in moved.items()
+        )
 
 
 # Overrides in settings: what a person says in the place of a rule, with the reason.

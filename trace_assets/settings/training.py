@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -151,6 +152,7 @@ class Training(Section):
         | {"sampler", "sampler_arguments", "single_arms", "interference", "warm_start", "mixed_rollouts"}
         | {"mixed_always", "demonstrate"}
     )
+    came: ClassVar[Mapping[str, Any]] = {"warm_start": "never"}
     apart = frozenset(
         {"launcher", "python", "processes", "shard", "image", "gpus", "mounts"}
         | {"sampler_url", "sampler_command", "sampler_gpus", "report_to"}
@@ -220,10 +222,10 @@ class Training(Section):
     """Compute in bfloat16, on devices that can."""
     gradient_checkpointing: bool = False
     """Compute activations anew in the backward pass: less memory, more time."""
-    warm_start: Literal["never", "when_dead"] = "never"
+    warm_start: Literal["never", "when_dead"] = "when_dead"
     """`when_dead`: where a tenth of an environment's seeds never succeeds, or a pilot's GRPO moved nothing,
-    the environment's oracle demonstrates tasks before GRPO, for half of the run's own rollouts. What an
-    environment does not show may be unlearned by it (docs/training.md)."""
+    the environment's oracle demonstrates tasks before GRPO, for half of the run's own rollouts. Elsewhere,
+    and where nobody can demonstrate, training begins with GRPO; `never`: everywhere (docs/training.md)."""
     demonstrate: bool = False
     """In each group of which no episode succeeds the environment's oracle plays one in the place of the last:
     of a success rate of 0 nothing is amplified. What is played for it comes out of the run's own rollouts.

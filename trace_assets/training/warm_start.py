@@ -1,9 +1,9 @@
 """Demonstrations before GRPO, where the policy never succeeds: of a success rate of 0 nothing is amplified.
 
 The environment's own oracle solves some of the run's tasks, and the adapter learns these episodes token by
-token. Most of what they say the policy says already: so half of every step is taken on episodes that hold
-something unlikely, and half on what it would unlearn otherwise: the other demonstrations, and its own
-successes on the target, where some are stored. Some of each are held out, and the weights that make these
+token. Most of what they say the policy says already: so half of every step or more is taken on episodes that
+hold something unlikely, and the rest on what it would unlearn otherwise: the other demonstrations, and its
+own successes on the target, where some are stored. Some of each are held out, and the weights that make these
 likeliest are kept: what is learned by heart is of no use. GRPO follows. Whatever is played for this comes out
 of the run's own rollouts.
 
@@ -132,7 +132,7 @@ def copied(parts: Sequence[tuple[str, bool]]) -> list[str]:
     return list(found)
 
 
-PROCEDURE = "held-out demonstrations, likely ones and rehearsal beside them, smaller steps"
+PROCEDURE = "held-out demonstrations, likely ones and rehearsal beside them by their share, smaller steps"
 """Part of what a run is known by: one that learned its demonstrations otherwise is another run."""
 SHARE = 0.5
 """Of the run's rollouts, at most, that are demonstrations."""
@@ -145,9 +145,15 @@ HELD_OUT = 8
 JUDGED = 64
 """Held-out episodes of either kind, at most."""
 EPISODES = 24
-"""Of an optimizer step, half of them unlikely."""
-STEPS = 400
-"""Optimizer steps at most."""
+"""Of an optimizer step."""
+UNLIKELY = (12, 16)
+"""Of these, fewest and most that are unlikely: as they occur among the demonstrations in between. Where most
+are, more of them a step teach them in fewer steps, and there is less else to be kept."""
+STEPS = 520
+"""Optimizer steps at most. Nothing seems to be learned for 100 to 400 of them, and then all at once: so the
+rate stays up until held-out episodes have become likely, and falls then."""
+FALL = 120
+"""Steps in which the rate falls to 0."""
 FEW_STEPS = 60
 """Where there are too few demonstrations to hold some out."""
 EVERY = 20
@@ -157,7 +163,7 @@ RATE = 1.0
 RISE = 10
 """Steps in which the rate rises to its value."""
 DECAY = 0.4
-"""Share of the steps, the last ones, in which it falls to 0."""
+"""Share of the steps in which it falls at most."""
 BETAS = (0.9, 0.95)
 """Of Adam: the second moment of its usual .999 would remember the first, large gradients to the end."""
 SMALLER = 0.1
@@ -277,9 +283,9 @@ def imitate(
         section: Learning rate, clipping, episodes a forward pass, seed.
         tokenizer: The model's: identifiers in what is learned are others each time, see
             `trace_assets.training.warm_start`; not in what is held out.
-        rehearsed: Episodes of what the policy can do elsewhere. They share half of every step with likely
-            demonstrations: neither stands for the other, since the target's successes may hardly show what
-            the environment asks for, and it asks for nothing else.
+        rehearsed: Episodes of what the policy can do elsewhere. They share half of every step, or less, with
+            likely demonstrations: neither stands for the other, since the target's successes may hardly show
+            what the environment asks for, and it asks for nothing else.
 
     Returns:
         What was learned; nothing was played for it here.
@@ -315,18 +321,19 @@ def imitate(
     optimizer = torch.optim.AdamW(trained, lr=0.0, betas=BETAS, weight_decay=0.0)
     order = random.Random(f"{section.seed}/imitation")
     streams = [endless(some, order) for some in taught]
-    counts = shares(len(streams))
+    counts = shares(len(streams), len(unlikely) / len(rows))
     renaming = Renaming([row for some in taught for row in some], tokenizer, order)
-    last, every = (STEPS, EVERY) if apart else (FEW_STEPS, EVERY // 2)
+    most, every = (STEPS, EVERY) if apart else (FEW_STEPS, EVERY // 2)
+    fall = max(1, min(FALL, round(DECAY * most)))
     starts = [0.0, *(fmean(least_likely(model, some, section)) for some in judged[1:])]
     now, value = look()
     found = replace(found, before=now, after=now)
-    best, kept, steps = value, weights(), 0
+    best, kept, steps, level = value, weights(), 0, most - fall
     was_training = model.training
     model.train()
     if section.gradient_checkpointing:  # the trainer does so where it begins, which is behind this
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    while value >= enough and steps < last:
+    while value >= enough and steps < level + fall:
         drawn = [
             renaming.another(next(stream))
             for stream, count in zip(streams, counts, strict=True)
@@ -340,7 +347,7 @@ def imitate(
         torch.nn.utils.clip_grad_norm_(trained, section.max_grad_norm)
         steps += 1
         for group in optimizer.param_groups:
-            group["lr"] = RATE * section.learning_rate * rate_at(steps, last)
+            group["lr"] = RATE * section.learning_rate * rate_at(steps, level, fall)
         optimizer.step()
         if steps % every:
             continue
@@ -348,30 +355,43 @@ def imitate(
         if value < best:
             best, kept = value, weights()
             found = replace(found, steps=steps, after=now)
+        if apart and now < LIKELY:
+            level = min(level, steps)
     load_lora(model, kept)
     optimizer.zero_grad(set_to_none=True)
     model.train(was_training)
     return found
 
 
-def shares(kinds: int) -> list[int]:
-    """Return the episodes of a step by kind: half are unlikely ones, the other kinds share the rest.
+def shares(kinds: int, unlikely: float) -> list[int]:
+    """Return the episodes of a step by kind: unlikely ones first, the other kinds share the rest.
 
-    >>> shares(1), shares(2), shares(3)
-    ([24], [12, 12], [12, 6, 6])
+    Args:
+        kinds: How many there are.
+        unlikely: Share of the demonstrations that are unlikely.
+
+    >>> shares(1, 1.0), shares(2, 0.2), shares(3, 0.3), shares(3, 0.6), shares(3, 0.8)
+    ([24], [12, 12], [12, 6, 6], [14, 5, 5], [16, 4, 4])
     """
     if kinds == 1:
         return [EPISODES]
-    return [EPISODES // 2, *[EPISODES // 2 // (kinds - 1)] * (kinds - 1)]
+    fewest, most = UNLIKELY
+    first = min(max(fewest, 2 * round(EPISODES * unlikely / 2)), most)
+    return [first, *[(EPISODES - first) // (kinds - 1)] * (kinds - 1)]
 
 
-def rate_at(step: int, last: int) -> float:
+def rate_at(step: int, level: int, fall: int) -> float:
     """Return the factor of the learning rate at a step, from 1: up, level, and down.
 
-    >>> [round(rate_at(step, 400), 2) for step in (1, 10, 240, 320, 400)]
+    Args:
+        step: Counted from 1.
+        level: The step from which on it falls.
+        fall: In so many steps it falls to 0.
+
+    >>> [round(rate_at(step, 240, 160), 2) for step in (1, 10, 240, 320, 400)]
     [0.1, 1.0, 1.0, 0.51, 0.01]
     """
-    return min(1.0, step / RISE, (last - step + 1) / (DECAY * last))
+    return min(1.0, step / RISE, (level + fall - step + 1) / fall)
 
 
 def endless(rows: Sequence[Row], order: random.Random) -> Iterator[Row]:
