@@ -74,7 +74,7 @@ def test_a_pair_of_tools_is_judged_once_however_many_sentences_speak_of_it(
 
 
 def test_who_is_meant_is_found_once_for_all_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    meant = counted(monkeypatch, Transcript, "is_meant")
+    meant, states = (counted(monkeypatch, Transcript, name) for name in ("is_meant", "state"))
     one = transcript(user("cancel K4821"), call("get_order", PENDING, order="K4821"), agent("no"))
     base = {"tool": "cancel_order", "argument": "order", "cues": ["cancel"], "field": "status", "instead": ""}
     labels = [
@@ -82,7 +82,11 @@ def test_who_is_meant_is_found_once_for_all_states(monkeypatch: pytest.MonkeyPat
         for value in ("pending", "shipped", "lost", "open")
     ]
     assert labels == ["PRESENT", "NA", "NA", "NA"]
-    assert meant["is_meant"] == len(one.observations) == 1
+    assert meant["is_meant"] == states["state"] == len(one.observations) == 1
+    written = transcript(call("get_order", PENDING, order="K4821"), CANCEL_IT, CANCEL_IT)
+    states.clear()
+    labels = [WriteAgainstState().label(written, base | {"value": one}).label for one in ("pending", "lost")]
+    assert labels == ["LACKING", "NA"] and states["state"] == 2, "once a call"
 
 
 def test_refusals_and_wishes_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,3 +167,20 @@ def test_nothing_that_goes_on_is_missed_by_the_first_look() -> None:
     for text in (*TELLING, *(one.upper() for one in TELLING), *(f"x {one}, y" for one in TELLING)):
         assert goes_on(text) == without_a_first_look(text), text
     assert sum(map(goes_on, TELLING)) > 12
+
+
+def test_states_are_counted_once_where_nobody_knows_what_asks_for_a_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each state is held against all others: the counts are the same for each."""
+    refrained = counted(monkeypatch, WriteAgainstState, "_refrained")
+    states = ("open", "shut", "lost")
+    every = [
+        transcript(
+            user("well"), call("get_order", f'{{"order": "K482{n}", "status": "{one}"}}', order=f"K482{n}")
+        )
+        for n, one in enumerate(states * 2)
+    ]
+    base = {"tool": "cancel_order", "argument": "order", "field": "status", "cues": [], "writes": []}
+    assert WriteAgainstState()._special(Corpus(every), base, states) == []
+    assert refrained["_refrained"] == len(states) * len(every)

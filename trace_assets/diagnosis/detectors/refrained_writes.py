@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
@@ -67,10 +67,9 @@ class WriteAgainstState:
                 base: dict[str, Any] = {"tool": tool, "field": field, "argument": argument}
                 base |= {"cues": cues} if cues else {"cues": [], "writes": sorted(corpus.mutating)}
                 decisions = self._decisions(corpus, base, values) if cues else []
-                for value in values:
+                special = values if cues else self._special(corpus, base, values)
+                for value in special:
                     args = base | {"value": value}
-                    if not cues and not self._is_special(corpus, args, values):
-                        continue
                     asked, others = divided(decisions, value)
                     for own in [args, args | {"cues": asked, "unless": others}] if asked else [args]:
                         instead = self._instead(corpus, own)
@@ -114,13 +113,14 @@ class WriteAgainstState:
 
     def _written(self, transcript: Transcript, args: Mapping[str, Any]) -> Finding | None:
         """Return what shows that the tool was called in the state, None when it was not."""
-        field, value = args["field"], args["value"]
-        for step in transcript.own_calls(args["tool"]):
-            name = normal(step.given.get(args["argument"]))
-            state = transcript.state(name, field, step.index)
-            if state is not None and state[1] == value:
-                reason = f"{step.tool} was called on {name} although {field}={value} had been seen"
-                return lacking(reason, state[0], step.index)
+        tool, argument, field, value = args["tool"], args["argument"], args["field"], args["value"]
+        written = transcript.once(
+            ("written on", tool, argument, field), lambda: _states_written(transcript, tool, argument, field)
+        )
+        for name, at, seen, index in written:
+            if seen == value:
+                reason = f"{tool} was called on {name} although {field}={value} had been seen"
+                return lacking(reason, at, index)
         return None
 
     def _refrained(self, transcript: Transcript, args: Mapping[str, Any]) -> tuple[int, int, str] | None:
@@ -135,12 +135,15 @@ class WriteAgainstState:
             asked = min(transcript.words.values(), default=None)
         if asked is None:
             return None
-        tool, argument = args["tool"], args["argument"]
+        tool, argument, field = args["tool"], args["argument"], args["field"]
         left = transcript.once(
             ("left alone", tool, argument, cues), lambda: self._left_alone(transcript, tool, argument, cues)
         )
-        for name in left:
-            state = transcript.state(name, args["field"], len(transcript.messages))
+        states = transcript.once(
+            ("left in", tool, argument, cues, field),
+            lambda: [(name, transcript.state(name, field, len(transcript.messages))) for name in left],
+        )
+        for name, state in states:
             if state is not None and state[1] == args["value"]:
                 return asked, state[0], name
         return None
@@ -186,8 +189,8 @@ class WriteAgainstState:
             if count >= MIN_USES
         ]
 
-    def _is_special(self, corpus: Corpus, args: Mapping[str, Any], values: Collection[str]) -> bool:
-        """Tell whether runs refrain in this state, and hardly in another one in which the tool is called."""
+    def _special(self, corpus: Corpus, args: Mapping[str, Any], values: Sequence[str]) -> list[str]:
+        """Return the states in which runs refrain, and hardly in another one in which the tool is called."""
         left, called = dict.fromkeys(values, 0), {value: set[str]() for value in values}
         runs = dict.fromkeys(values, 0)
         for one in corpus.transcripts:
@@ -199,13 +202,16 @@ class WriteAgainstState:
                 elif self._refrained(one, own):
                     left[value] += 1
                     runs[value] += 1
-        here = args["value"]
-        return any(
-            len(called[value]) >= MIN_STATES
-            and left[value] * runs[here] <= SPECIAL * left[here] * runs[value]
-            for value in values
-            if value != here and left[here]
-        )
+        return [
+            here
+            for here in values
+            if any(
+                len(called[value]) >= MIN_STATES
+                and left[value] * runs[here] <= SPECIAL * left[here] * runs[value]
+                for value in values
+                if value != here and left[here]
+            )
+        ]
 
     def _instead(self, corpus: Corpus, args: dict[str, Any]) -> str | None:
         """Return the tool that those who refrain mostly use, "" for none; None when too few refrain."""
@@ -226,6 +232,18 @@ class WriteAgainstState:
         if step.by_user or step.failed or step.index < seen or step.tool == args["tool"]:
             return False
         return step.tool in corpus.mutating and (name in step.objects or not step.objects)
+
+
+def _states_written(
+    transcript: Transcript, tool: str, argument: str, field: str
+) -> list[tuple[str, int, str, int]]:
+    """Return the agent's calls on what was seen in a state: object, where it was seen, as what, the call."""
+    found = []
+    for step in transcript.own_calls(tool):
+        name = normal(step.given.get(argument))
+        if (state := transcript.state(name, field, step.index)) is not None:
+            found.append((name, *state, step.index))
+    return found
 
 
 def is_ruled(corpus: Corpus, tool: str, field: str, value: str) -> bool:
