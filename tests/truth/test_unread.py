@@ -28,11 +28,11 @@ def cause(run: str, party: str, message: int | None) -> FailureCause:
 
 def test_the_readings_are_whole() -> None:
     readings = unread()
-    assert len({one["run"] for one in readings}) == len(readings) == 93 + 75 + 60 + 36 + 24
-    assert sum(one.get("reserve", False) for one in readings) == 20 + 12
-    sets = {number: {one["set"] for one in readings if one["round"] == number} for number in (1, 2, 3, 4, 5)}
+    assert len({one["run"] for one in readings}) == len(readings) == 93 + 75 + 60 + 36 + 24 + 43
+    assert sum(one.get("reserve", False) for one in readings) == 20 + 12 + 16
+    sets = {number: {one["set"] for one in readings if one["round"] == number} for number in range(1, 7)}
     assert sets[1] == {"gpt-4o", "gemini-2.5-flash", "gemma-3-27b"}
-    assert [len(sets[number]) for number in (2, 3, 4, 5)] == [6, 3, 2, 3]
+    assert [len(sets[number]) for number in range(2, 7)] == [6, 3, 2, 3, 2]
     assert sum(map(len, sets.values())) == len(set().union(*sets.values())), "each set is of one round"
     for one in readings:
         assert one["fault"] in PARTIES and bool(one["capability"]) == (one["fault"] == "agent"), one["run"]

@@ -8,8 +8,9 @@ gpt-oss (BFCL's turns by a script), GPT-5.6 Luna (a dozen desks and the web) and
 services, a third of them a reserve that no mend had seen (`reserve`); and in a fourth, with such a reserve
 too, by a pipeline of Claude Sonnet 4.6 as a car's voice (CAR-bench) and by DeepSeek V3.2 and Claude Sonnet
 4.5 alone with MCP servers (Toolathlon); and in a fifth by Gemini 3 Pro at a shell (SWE-bench), three models
-at a library's desk (SOPBench) and GPT-4 in an office (WorkBench). Each was read whole by one reader, a
-strong general model that knew nothing of this program. The runs are published by others and no part of this
+at a library's desk (SOPBench) and GPT-4 in an office (WorkBench); and in a sixth by one model at tau-bench's
+retail, with tools and (a reserve) with their preconditions told. Each was read whole by one reader, a strong
+general model that knew nothing of this program. The runs are published by others and no part of this
 repository; `docs/truth/rounds.md` says where they come from.
 """
 
