@@ -51,7 +51,7 @@ def test_parties_and_messages_are_as_the_page_says(way: str, reserve: bool, colu
 
 
 def test_capabilities_are_as_the_judges_say() -> None:
-    """What a model named was judged by two; what rules named at first sight was of runs of the user's fault."""
+    """Two judged what a model named; what rules named at first sight was of runs of the user's fault."""
     agents = [SAID[one["run"]] for one in READINGS[False] if one["fault"] == "agent"]
     right = sum(one.get("judges") == ["same", "same"] for one in agents)
     assert all((one["model"]["capability"] is None) == ("judges" not in one) for one in agents)
