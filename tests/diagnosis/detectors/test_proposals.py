@@ -23,7 +23,7 @@ from trace_assets.diagnosis.detectors.consent import WriteWithoutConsent
 from trace_assets.diagnosis.detectors.described_records import DescribedRecordLeft, OtherRecordTaken
 from trace_assets.diagnosis.detectors.missing_looks import WriteWithoutRead
 from trace_assets.diagnosis.detectors.protocol import Finding, Proposal
-from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState
+from trace_assets.diagnosis.detectors.refrained_writes import WriteAgainstState, is_ruled
 from trace_assets.diagnosis.detectors.repeated_calls import UnrecoveredError
 from trace_assets.diagnosis.detectors.unfinished_work import EndedWithWorkOpen
 from trace_assets.diagnosis.detectors.write_against_rule import WriteAgainstRule
@@ -435,6 +435,21 @@ def test_a_state_in_which_three_refrain_is_proposed() -> None:
     )
     assert one.args["instead"] == "" and one.args["argument"] == "order"
     assert one.args["cues"] == ["refund"] and one.args["tool"] == "refund_item"
+
+
+@pytest.mark.parametrize(
+    ("policy", "ruled"),
+    [
+        ("Refund an item only when nobody else has claimed it; otherwise say no.", True),
+        ("Refund an item unless another customer has claimed it.", True),
+        ("Refund an item only when it was claimed.", False),  # by whom it does not say
+        ("Refund an item only where nobody else has paid.", False),
+    ],
+)
+def test_the_others_of_a_field_are_anybody_else(policy: str, ruled: bool) -> None:
+    runs = [*each("refund", "look", "pay", count=6), *each("hello", count=12)]
+    made = [transcript(*parts, task=f"x/{number}") for number, parts in enumerate(runs)]
+    assert is_ruled(Corpus(made, policy=policy), "refund_item", "claimed_by_others", "true") is ruled
 
 
 @pytest.mark.parametrize(

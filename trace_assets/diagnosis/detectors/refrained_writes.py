@@ -246,6 +246,10 @@ def _states_written(
     return found
 
 
+_OTHERS = frozenset({"another", "anybody", "anyone", "else", "other", "others", "somebody", "someone"})
+"""Words for other people: a field `reserved_by_others` is what nobody else may have done."""
+
+
 def is_ruled(corpus: Corpus, tool: str, field: str, value: str) -> bool:
     """Tell whether a policy may say what runs do: a sentence about a tool has the field or its value.
 
@@ -258,7 +262,10 @@ def is_ruled(corpus: Corpus, tool: str, field: str, value: str) -> bool:
     def names(text: str) -> bool:
         words = WORD.findall(text)
         return (len(value) > MIN_WORD and spoken(value) in text) or (
-            bool(parts) and all(has_stem(words, part) for part in parts)
+            bool(parts)
+            and all(
+                has_stem(words, part) or (part in _OTHERS and not _OTHERS.isdisjoint(words)) for part in parts
+            )
         )
 
     ruled = False
