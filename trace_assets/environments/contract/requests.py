@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.wording import asks_for
 from trace_assets.environments.contract.answers import answered_calls, parsed
 from trace_assets.environments.contract.shapes import calls_of, first_request, names
 from trace_assets.environments.contract.wording import Phrasing
@@ -169,13 +170,13 @@ def closings_of(
         usual = {word for word, n in words[tool].items() if n >= SHARE * len(own)}
         fields = Counter(field for text in own for field in set(re.findall(r"\{\.(\w+)\}", text)))
         enough = len(own) >= MIN_SUPPORT
+        text = min(Counter(own).items(), key=lambda item: (-item[1], item[0]))[0]
+        needed = (usual - FILLERS) & _documents([text]).keys()  # what it says itself, or nobody could pass
         closings.append(
             Closing(
                 tool=tool,
-                text=min(Counter(own).items(), key=lambda item: (-item[1], item[0]))[0],
-                words=tuple(
-                    sorted(w for w in usual - FILLERS if enough and elsewhere[w] <= ELSEWHERE * len(others))
-                ),
+                text=text,
+                words=tuple(sorted(w for w in needed if enough and elsewhere[w] <= ELSEWHERE * len(others))),
                 fields=tuple(sorted(f for f, n in fields.items() if enough and n >= SHARE * len(own))),
                 n=len(own),
             )
@@ -193,6 +194,11 @@ def _closing_among(tool: str, replies: Sequence[tuple[set[str], str]]) -> Closin
     >>> found = _closing_among("stop", [*both, *[({"send"}, "It is sent.")] * 4])
     >>> found.words, found.text
     (('stopped',), 'It is stopped.')
+
+    What is always done beside it has words of its own:
+
+    >>> _closing_among("stop", [*both, *[({"read"}, "It is told.")] * 4]).words
+    ('stopped',)
     """
     own = [text for changes, text in replies if tool in changes]
     others = [text for changes, text in replies if tool not in changes]
@@ -212,8 +218,10 @@ def _closing_among(tool: str, replies: Sequence[tuple[set[str], str]]) -> Closin
     )
     if not told:
         return None
-    text = min(told.items(), key=lambda item: (-item[1], item[0]))[0]
-    return Closing(tool=tool, text=text, words=tuple(sorted(words)), fields=(), n=len(own))
+    named = [text for text in told if any(asks_for(tool, word) for word in words & _documents([text]).keys())]
+    text = min(named or told, key=lambda one: (-told[one], one))
+    own_words = words & _documents([text]).keys()  # what it says itself, or nobody could pass
+    return Closing(tool=tool, text=text, words=tuple(sorted(own_words)), fields=(), n=len(own))
 
 
 def _record(trajectory: Trajectory) -> dict[str, Any]:
