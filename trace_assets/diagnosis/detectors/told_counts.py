@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic_core import from_json
-
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.protocol import (
     NOT_NEEDED,
@@ -18,6 +16,7 @@ from trace_assets.diagnosis.detectors.protocol import (
     present,
 )
 from trace_assets.diagnosis.detectors.transcript import Transcript
+from trace_assets.diagnosis.detectors.values import json_of
 
 _SENTENCE = re.compile(r"[^.?!\n]+[.?!]?")
 # English only: other languages give NA.
@@ -37,50 +36,12 @@ _THERE_ARE = re.compile(
 )
 _WORD = re.compile(r"[a-z][a-z-]+")
 _FILLERS = frozenset(
-    {"are", "available", "currently", "different", "entries", "for", "found", "have", "here", "in", "items"}
-    | {
-        "list",
-        "listed",
-        "matches",
-        "now",
-        "of",
-        "on",
-        "online",
-        "options",
-        "our",
-        "records",
-        "results",
-        "right",
-    }
-    | {
-        "rows",
-        "shop",
-        "stock",
-        "store",
-        "that",
-        "the",
-        "these",
-        "total",
-        "types",
-        "variants",
-        "versions",
-        "we",
-    }
-    | {
-        "which",
-        "with",
-        "you",
-        "your",
-        "to",
-        "from",
-        "choose",
-        "choices",
-        "open",
-        "and",
-        "at",
-        "moment",
-        "this",
-    }
+    _WORD.findall(
+        "and are at available choices choose currently different entries for found from have here "
+        "in items list listed matches moment now of on online open options our records results "
+        "right rows shop stock store that the these this to total types variants versions we which "
+        "with you your"
+    )
 )
 """Words beside a number that set no condition."""
 _LONGEST = 40
@@ -184,12 +145,7 @@ def lists_in(text: str) -> Iterator[tuple[frozenset[str], list[Any]]]:
     These are the list's own key and the texts of the record that it stands in. Records that go by their names
     in an object are a list too. What stands inside an entry is left alone.
     """
-    if not text.lstrip().startswith(("{", "[")):
-        return
-    try:
-        stack: list[tuple[frozenset[str], Any]] = [(frozenset(), from_json(text))]
-    except ValueError:
-        return
+    stack: list[tuple[frozenset[str], Any]] = [(frozenset(), json_of(text))]
     while stack:
         names, value = stack.pop()
         entries = (

@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic_core import from_json
-
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import leaves, strings
+from trace_assets.diagnosis.detectors.values import json_of, leaves, strings
 from trace_assets.diagnosis.detectors.wording import noun
 
 MIN_USES = 3
@@ -124,12 +122,7 @@ def _alternatives(transcript: Transcript, name: str, before: int) -> dict[str, f
 
 def _groups(text: str) -> Iterator[dict[str, frozenset[str]]]:
     """Yield the groups of records of a result that go by their names: in an object by keys, in a list."""
-    if not text.lstrip().startswith(("{", "[")):
-        return
-    try:
-        stack = [from_json(text)]
-    except ValueError:
-        return
+    stack = [json_of(text)]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):

@@ -50,6 +50,20 @@ _DAY_FIRST = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:,?[ T]+(\d{1,2})[:.](\
 """A date with points has its day first."""
 
 
+def json_of(text: str) -> Any:
+    """Return the object or the list that a text is in JSON; None where it is neither.
+
+    >>> json_of('{"a": [1]}'), json_of("3"), json_of("[not so]")
+    ({'a': [1]}, None, None)
+    """
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return from_json(text)
+    except ValueError:
+        return None
+
+
 def strings(value: object) -> list[str]:
     """Return a list of strings from a JSON list, empty for anything else."""
     return [str(item) for item in value] if isinstance(value, list | tuple) else []

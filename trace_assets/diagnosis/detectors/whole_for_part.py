@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic_core import from_json
-
 from trace_assets.diagnosis.detectors.corpus import Corpus
 from trace_assets.diagnosis.detectors.identity import names_a_thing, normal
 from trace_assets.diagnosis.detectors.mutation import hands_over
 from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
 from trace_assets.diagnosis.detectors.transcript import Step, Transcript
-from trace_assets.diagnosis.detectors.values import leaves
+from trace_assets.diagnosis.detectors.values import json_of, leaves
 from trace_assets.diagnosis.detectors.verbs import verb_of
 from trace_assets.diagnosis.detectors.wording import asks_for, gerund, noun
 
@@ -138,12 +136,7 @@ def _parts(transcript: Transcript, name: str, before: int) -> list[str]:
 
 def _records(text: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a result, at any depth."""
-    if not text.lstrip().startswith(("{", "[")):
-        return
-    try:
-        stack = [from_json(text)]
-    except ValueError:
-        return
+    stack = [json_of(text)]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):

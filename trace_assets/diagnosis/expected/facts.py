@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from pydantic_core import from_json
-
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal
 from trace_assets.diagnosis.detectors.mutation import mutating_tools
 from trace_assets.diagnosis.detectors.policy_clauses import Clauses, clauses
@@ -22,7 +20,7 @@ from trace_assets.diagnosis.detectors.policy_text import (
     shown_policy,
 )
 from trace_assets.diagnosis.detectors.transcript import Transcript
-from trace_assets.diagnosis.detectors.values import flat, leaves, outermost, records_in, scalars_of
+from trace_assets.diagnosis.detectors.values import flat, json_of, leaves, outermost, records_in, scalars_of
 from trace_assets.diagnosis.detectors.write_against_policy import is_shown
 from trace_assets.records import ExpectedAction, Task, ToldTask, Trajectory
 
@@ -260,25 +258,16 @@ def names_number(text: str, amount: float) -> bool:
 
 def things_in(text: str) -> Iterator[Thing]:
     """Yield the JSON objects of a result's text, the outermost first; none when it is no JSON."""
-    yield from objects(_parsed(text))
+    yield from objects(json_of(text))
 
 
 def _records_in(text: str) -> list[Mapping[str, Any]]:
-    return outermost(_parsed(text)) or list(records_in(text))
+    return outermost(json_of(text)) or list(records_in(text))
 
 
 def _own_name(thing: Thing) -> str:
     """Return the first identifier in a record: its own, however deep it stands."""
     return next((normal(value) for value in scalars_of(thing).values() if looks_like_id(value)), "")
-
-
-def _parsed(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[")):
-        return None
-    try:
-        return from_json(text)
-    except ValueError:
-        return None
 
 
 def objects(value: Any) -> Iterator[Thing]:
