@@ -49,7 +49,7 @@ class PretendVllm:
         fault: One of `FAULTS`.
         dies_at: Completion at which the whole process ends, 0 for never.
         forgets_at: Completions before which it was started again: it knows no adapter.
-        closes_at: Completion from which on nobody is answered.
+        closes_at: From which on nobody is answered: an adapter's loading, and a completion after it.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PretendVllm:
         fault: str = "",
         dies_at: int = 0,
         forgets_at: Sequence[int] = (),
-        closes_at: int = 0,
+        closes_at: tuple[int, int] = (0, 0),
     ) -> None:
         assert not fault or fault in FAULTS
         self.model, self.name, self.fault, self.dies_at = load_model(folder), name, fault, dies_at
@@ -70,6 +70,7 @@ class PretendVllm:
         self.adapters: dict[str, Weights] = {}
         self.loaded: list[str] = []
         self.asked: list[str] = []
+        self.since = 0
         self.read_again: set[str] = set()
         """Adapters that were loaded in place: a real server reads their folders at every step."""
         self.reads_at_steps = 0
@@ -162,6 +163,7 @@ class PretendVllm:
             self._first = weights = self._first or weights
         self.adapters[name] = weights
         self.loaded.append(name)
+        self.since = 0
         self.read_again = (self.read_again - {name}) | ({name} if in_place else set())
         return 200, {}
 
@@ -171,7 +173,8 @@ class PretendVllm:
         self.reads_at_steps += model in self.read_again
         if len(self.asked) in self.forgets_at:
             self.adapters.clear()
-        self.closed = self.closed or len(self.asked) == self.closes_at
+        self.since += 1
+        self.closed = self.closed or (len(self.loaded), self.since) == self.closes_at
         if len(self.asked) == self.dies_at:
             print("RuntimeError: out of memory", flush=True)
             os._exit(1)

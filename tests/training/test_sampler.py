@@ -219,8 +219,7 @@ def test_a_server_that_ends_in_the_middle_of_a_batch_costs_that_batch(
     words: ModuleType, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("trace_assets.training.server_sampler._RETRIES", Retries(more=0))
-    # Well within the batch: at the half of it, one answer more or less would let the training go on.
-    with PretendVllm(base, closes_at=90) as server, pytest.raises(Unavailable) as raised:
+    with PretendVllm(base, closes_at=(4, 5)) as server, pytest.raises(Unavailable) as raised:
         train(words, base, tmp_path / "words", section_of(words, server.url))
     assert re.match(
         r"\d+ of 40 episodes of words broke in training iteration 3 \(the model server at .* ",
