@@ -4,7 +4,9 @@ import shutil
 import subprocess
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
+import docker.errors
 import pytest
 
 from trace_assets.sandbox import SandboxConfig, SandboxPool, SandboxUnavailable
@@ -57,3 +59,18 @@ def test_a_base_that_is_made_under_a_tight_umask_can_be_read_inside(
 def test_a_named_image_that_is_missing(docker_pool: SandboxPool) -> None:
     with pytest.raises(SandboxUnavailable, match="no-such-image:1 is not on this"):
         DockerBackend(SandboxConfig(image="no-such-image:1"))
+
+
+def test_a_daemon_that_takes_no_base_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one without the rights to unpack: in a container of its own, or under a root that is no mount."""
+
+    class Refuses:
+        def import_image(self, *_: object, **__: object) -> None:
+            raise docker.errors.APIError("Error processing tar file(exit status 1): remount /\nand more")
+
+    made = subprocess.CompletedProcess([], 0, "", "")
+    monkeypatch.setattr(images.subprocess, "run", lambda *_, **__: made)
+    with pytest.raises(SandboxUnavailable) as raised:
+        images.make_offline_base(SimpleNamespace(api=Refuses()), "trace-python-base:offline")
+    said = str(raised.value)
+    assert "remount /" in said and "set base_image" in said and "\n" not in said

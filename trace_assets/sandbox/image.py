@@ -131,8 +131,17 @@ def make_offline_base(client: Any, reference: str) -> None:
             raise SandboxUnavailable(
                 f"none can be made of Debian packages ({why}): reach one of the two, or set base_image"
             )
+        import docker.errors
+
         repository, name = reference.split(":")
-        client.api.import_image(str(tar), repository=repository, tag=name)
+        try:
+            client.api.import_image(str(tar), repository=repository, tag=name)
+        except docker.errors.APIError as error:
+            why = str(error).splitlines()[0][-300:]
+            raise SandboxUnavailable(
+                f"Docker does not take the one that was made of Debian packages ({why}): look at the "
+                "daemon's log, or set base_image"
+            ) from None
 
 
 def build(client: Any, tag: str, base: str) -> None:
