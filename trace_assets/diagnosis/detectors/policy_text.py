@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 from itertools import dropwhile, takewhile
-from typing import Any, TypeVar
 
+from trace_assets.diagnosis.detectors.asked_once import AskedOnce
 from trace_assets.diagnosis.detectors.policy_lines import (
     ANY_OF,
     HEADING,
@@ -35,8 +35,6 @@ from trace_assets.diagnosis.detectors.verbs import (
     verb_of,
 )
 from trace_assets.records import Trajectory
-
-T = TypeVar("T")
 
 _WEEKDAY = r"(?:(?:[^\W\d_]+(?:tag|day)|mon|tues?|wed|thur?s?|fri|sat|sun)\.?,?\s+)?"
 _SAYS_NOW = (
@@ -129,27 +127,15 @@ def read_policy(text: str) -> PolicyText:
     return PolicyText(text)
 
 
-class PolicyText:
+class PolicyText(AskedOnce):
     """A policy and what can be read from it; what was read for a tool is kept, as many tasks ask for it."""
 
     def __init__(self, text: str) -> None:
+        super().__init__()
         self.text = text
         self._protected: dict[str, tuple[frozenset[str], str]] = {}
         self._past: dict[str, list[Sentence]] = {}
         self._after: dict[tuple[str, frozenset[str]], list[After]] = {}
-        self._known: dict[tuple[Hashable, ...], Any] = {}
-
-    def once(self, key: tuple[Hashable, ...], make: Callable[[], T]) -> T:
-        """Return what was made under a key, and make it the first time.
-
-        Args:
-            key: What is asked for, and all that it depends on beside the policy.
-            make: Makes it.
-        """
-        if key not in self._known:
-            self._known[key] = make()
-        found: T = self._known[key]
-        return found
 
     @cached_property
     def clock(self) -> str | None:

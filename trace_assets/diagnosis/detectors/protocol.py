@@ -169,6 +169,11 @@ def is_lacked(detector: Detector, corpus: Corpus) -> bool:
     return any(detector.label(one, {}).label == "LACKING" for one in corpus.transcripts)
 
 
+def is_needed(detector: Detector, corpus: Corpus) -> bool:
+    """Tell whether some run of a corpus needs the one instance of a family without arguments."""
+    return any(detector.label(one, {}).label != "NA" for one in corpus.transcripts)
+
+
 def speaks_of_all(args: Mapping[str, Any]) -> bool:
     """Tell whether an instance is about all tools: another of its family says it more exactly."""
     return CHILDREN in args or args == {"tool": ""}

@@ -12,6 +12,7 @@ from trace_assets.diagnosis.detectors.protocol import (
     Finding,
     Mistake,
     Proposal,
+    is_needed,
     lacking,
     present,
 )
@@ -63,7 +64,7 @@ class WrongCount:
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance where some run tells a count."""
-        if not any(self.label(one, {}).label != "NA" for one in corpus.transcripts):
+        if not is_needed(self, corpus):
             return []
         return [
             Proposal(

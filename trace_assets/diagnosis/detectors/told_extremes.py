@@ -8,7 +8,15 @@ from itertools import combinations
 from typing import Any
 
 from trace_assets.diagnosis.detectors.corpus import Corpus
-from trace_assets.diagnosis.detectors.protocol import NOT_NEEDED, Finding, Mistake, Proposal, lacking, present
+from trace_assets.diagnosis.detectors.protocol import (
+    NOT_NEEDED,
+    Finding,
+    Mistake,
+    Proposal,
+    is_needed,
+    lacking,
+    present,
+)
 from trace_assets.diagnosis.detectors.told_counts import lists_in, same_noun
 from trace_assets.diagnosis.detectors.transcript import Transcript
 
@@ -52,7 +60,7 @@ class WrongExtreme:
 
     def propose(self, corpus: Corpus) -> list[Proposal]:
         """Propose the one instance where some run tells an extreme."""
-        if not any(self.label(one, {}).label != "NA" for one in corpus.transcripts):
+        if not is_needed(self, corpus):
             return []
         return [
             Proposal(

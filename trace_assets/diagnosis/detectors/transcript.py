@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic_core import from_json
 
+from trace_assets.diagnosis.detectors.asked_once import AskedOnce
 from trace_assets.diagnosis.detectors.deeds import PATHS, named_in_path, says_deed, told_apart
 from trace_assets.diagnosis.detectors.identity import looks_like_id, normal, stands_in
 from trace_assets.diagnosis.detectors.notation import as_json
@@ -38,8 +39,6 @@ from trace_assets.diagnosis.detectors.values import (
 )
 from trace_assets.diagnosis.detectors.wording import last_name
 from trace_assets.records import Message, Trajectory
-
-T = TypeVar("T")
 
 _LETTERS = re.compile(r"[a-z]+")
 _WORD = re.compile(r"(?<![\w-])[^\W\d_]{3,}(?![\w-])")
@@ -126,10 +125,11 @@ class Observation:
     fields: Mapping[str, str]
 
 
-class Transcript:
+class Transcript(AskedOnce):
     """The messages of one trajectory and what detectors ask of them."""
 
     def __init__(self, trajectory: Trajectory) -> None:
+        super().__init__()
         self.trajectory_id = trajectory.trajectory_id
         self.task_id = trajectory.task_id
         self.messages: tuple[Message, ...] = trajectory.messages
@@ -145,20 +145,7 @@ class Transcript:
         """By the same, the last values of its fields."""
         self.fields_of: dict[str, set[str]] = {}
         """By tool, the fields that it showed."""
-        self._known: dict[tuple[Hashable, ...], Any] = {}
         self._calls: dict[tuple[str, bool, bool], list[Step]] = {}
-
-    def once(self, key: tuple[Hashable, ...], make: Callable[[], T]) -> T:
-        """Return what was made under a key, and make it the first time: many proposals ask for the same.
-
-        Args:
-            key: What is asked for, and all that it depends on beside the transcript.
-            make: Makes it.
-        """
-        if key not in self._known:
-            self._known[key] = make()
-        found: T = self._known[key]
-        return found
 
     def words_in(self, index: int) -> frozenset[str]:
         """Return the words of a message, in lower case and without what is no letter of English."""
